@@ -1,0 +1,1 @@
+"""Models: whatever answers a list of messages with text and tool calls."""
