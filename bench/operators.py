@@ -2,7 +2,7 @@
 
     python bench/operators.py [--target cuda] [--source "KernelBench 423217d"] OPERATOR.py [...]
 
-Each row is one run with the model `builtin`; times are the final verdict's, all three sides interleaved with each other.
+Each row is one run with the model `builtin`; times are the final verdict's, all sides interleaved with each other.
 Run folders go to a temporary folder unless --runs names one.
 """
 
