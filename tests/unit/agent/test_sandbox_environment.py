@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,11 @@ def test_a_python_of_another_name_is_python3_inside(tmp_path: Path) -> None:
     for name in ("python3", "python"):
         said = subprocess.run([name, "a b"], env=env, capture_output=True, text=True, check=True).stdout
         assert said == f"{python} a b\n"
+
+
+def test_sudo_runs_the_command_as_it_is(tmp_path: Path) -> None:
+    prepare_state_dir(Path(sys.executable), tmp_path / "s")
+    env = sandbox_environment(Path(sys.executable), tmp_path / "s", host={})
+    argv = ["sudo", "-E", "-u", "root", "A=1", "sh", "-c", 'echo "$A $1" $(id -u); exit 3', "sh", "a  b"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, f"1 a  b {os.getuid()}\n")

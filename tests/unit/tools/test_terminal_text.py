@@ -15,6 +15,7 @@ from cuda_agent_tools.terminal_text import halves_text, terminal_text
         (b"long line\rshort", "shortline"),
         (b"long line\r\x1b[Kshort", "short"),
         (b"long line\x1b[2K\rx", "x"),
+        (b"10%\x1b[2K\x1b[1G20%", "20%"),
         (b"dos\r\nline\r\n", "dos\nline\n"),
         (b"done   \r", "done"),
         (b"ab\x08c\x08\x08\x08\x08d", "dc"),
