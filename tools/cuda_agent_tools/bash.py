@@ -105,7 +105,8 @@ class Bash:
         return path
 
     def _after_timeout(self, timeout_ms: int) -> str:
-        where = self._execute("pwd", 10.0).stdout.decode(errors="replace").strip() or self._sandbox.workspace
+        said = self._execute("pwd", 10.0).stdout.decode(errors="replace").splitlines()
+        where = said[-1] if said else self._sandbox.workspace  # the last line: the session may be tracing
         longer = f", set `timeout` (up to {MAX_TIMEOUT_MS}) if it needs longer" if timeout_ms < MAX_TIMEOUT_MS else ""
         return (
             f"[timed out after {timeout_ms / 1000:g} s: the command and all it started were killed{longer}. "

@@ -42,7 +42,8 @@ __cuda_agent_exit() {
   local __cuda_agent_code=$? __cuda_agent_on=$SHELLOPTS __cuda_agent_new=$__cuda_agent_state.$$
   set +eux
   [[ -z $__cuda_agent_at_exit ]] || eval "$__cuda_agent_at_exit" 2>&1
-  __cuda_agent_save >"$__cuda_agent_new" && command -p mv -f "$__cuda_agent_new" "$__cuda_agent_state"
+  __cuda_agent_save >"$__cuda_agent_new" && command -p mv -f "$__cuda_agent_new" "$__cuda_agent_state" ||
+    echo '[the directory and variables of this command could not be kept: is the disk full?]'
   exit "$__cuda_agent_code"
 }
 __cuda_agent_save() {

@@ -122,6 +122,12 @@ def test_a_directory_that_is_gone_is_said(bash: Run, workspace: Path) -> None:
     assert bash("pwd") == str(workspace)
 
 
+def test_a_state_that_cannot_be_kept_is_said_and_the_old_one_stays(bash: Run) -> None:
+    bash("A=1; cd /usr")
+    assert bash("A=2; cd /; trap '' XFSZ; ulimit -f 0").startswith("[the directory and variables of this command could")
+    assert bash("echo $A; pwd") == "1\n/usr"
+
+
 def test_the_state_is_kept_out_of_the_workspace(bash: Run, workspace: Path) -> None:
     bash("A=1; cd /")
     assert list(workspace.iterdir()) == []
