@@ -5,7 +5,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +19,7 @@ class DiskError(InfrastructureError):
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: PurePath) -> Iterator[None]:
     """Turn the operating system's refusals into one sentence.
 
     Raises:
@@ -81,7 +81,8 @@ class LineFile:
                 while written < len(data):
                     written += os.write(self._fd, data[written:])
             except BaseException:
-                os.ftruncate(self._fd, before)
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, before)
                 raise
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ Nothing is ever parsed from what a command prints. The judge's rules and roles a
 import base64
 import binascii
 import json
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from cuda_agent.errors import JudgeError
+from cuda_agent.files import writing
 from cuda_agent.operators import MAIN, Operator, digest
 from cuda_agent.resources import judge_main, judge_package, tree
 from cuda_agent_judge.report import Report
@@ -47,6 +49,19 @@ for name in names:
     total += len(data)
     found[name] = base64.b64encode(data).decode()
 print(json.dumps({"files": found, "left_out": left_out[:20]}))
+"""
+
+
+_WRITE_SCRIPT = """
+import base64, json, os, sys
+try:
+    for name, data in json.load(sys.stdin).items():
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(base64.b64decode(data))
+except OSError as error:
+    sys.stderr.write(str(error.errno))
+    sys.exit(40)
 """
 
 
@@ -114,6 +129,24 @@ def read_submission(sandbox: Sandbox, python: str) -> Submission:
         raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
 
 
+def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
+    """Write many new files by one command; names are absolute.
+
+    Raises:
+        DiskError: there is no room.
+        JudgeError: they could not be written for another reason.
+    """
+    encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    result = sandbox.exec([python, "-I", "-c", _WRITE_SCRIPT], stdin=json.dumps(encoded).encode(), timeout_s=120.0)
+    if result.exit_code == 0:
+        return
+    number = result.stderr.decode(errors="replace").strip()
+    if result.exit_code == 40 and number.isdigit():
+        with writing(PurePosixPath(sandbox.state_dir)):
+            raise OSError(int(number), os.strerror(int(number)))
+    raise JudgeError(f"Files could not be written in the sandbox: {_tail(result) or result.exit_code}")
+
+
 class Judge:
     """The judge of one run."""
 
@@ -123,21 +156,22 @@ class Judge:
         self._home = home(sandbox.state_dir)
         self._session = session(sandbox.state_dir)
         self._records_seen = 0
+        self._model = b""
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
-        self._sandbox.write(f"{self._home}/__main__.py", judge_main().read_bytes())
-        for name, data in tree(judge_package()).items():
-            self._sandbox.write(f"{self._home}/cuda_agent_judge/{name}", data)
-        for name, data in operator.files.items():
-            self._sandbox.write(f"{self._session}/operator/{name}", data)
+        files = {f"{self._home}/__main__.py": judge_main().read_bytes()}
+        files |= {f"{self._home}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
+        files |= {f"{self._session}/operator/{name}": data for name, data in operator.files.items()}
         values = {
             "target": rules.target,
             "precision": "ieee" if rules.target == "cpu" else rules.precision,
             "libraries": rules.libraries,
             "output_lifetime": rules.output_lifetime,
         }
-        self._sandbox.write(f"{self._session}/session.json", json.dumps(values).encode())
+        files[f"{self._session}/session.json"] = json.dumps(values).encode()
+        write_files(self._sandbox, self._python, files)
+        self._model = operator.files[MAIN]
 
     def analyze(
         self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
@@ -175,10 +209,8 @@ class Judge:
             JudgeError: the judge itself failed.
         """
         folder = f"{self._sandbox.state_dir}/final-{secrets.token_hex(4)}"
-        for name, data in submission.files.items():
-            self._sandbox.write(f"{folder}/{name}", data)
-        model = self._sandbox.read(f"{self._session}/operator/{MAIN}")
-        self._sandbox.write(f"{folder}/{MAIN}", model)
+        files = {f"{folder}/{name}": data for name, data in submission.files.items()}
+        write_files(self._sandbox, self._python, {**files, f"{folder}/{MAIN}": self._model})
         return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output)
 
     def new_profiles(self) -> list[Report]:
@@ -193,9 +225,7 @@ class Judge:
         reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
         return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
 
-    def _ask(
-        self, command: list[str], timeout_s: float, on_output: Callable[[bytes], None] | None
-    ) -> Report:
+    def _ask(self, command: list[str], timeout_s: float, on_output: Callable[[bytes], None] | None) -> Report:
         nonce = secrets.token_hex(16)
         file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
         self._sandbox.write(file, b"")
@@ -226,16 +256,6 @@ class Judge:
         if report.nonce != nonce:
             raise JudgeError(f"The judge's {command} left a report that is not the answer to this call ({said}).")
         return report
-
-
-def binding_names() -> frozenset[str]:
-    """Return the names of a published work directory that a submission may bring besides its own files."""
-    return frozenset({"binding.cpp", "binding_registry.h"})
-
-
-def is_submission_file(name: str) -> bool:
-    """Say whether a path relative to the workspace belongs to the submission."""
-    return name == SUBMISSION or name in binding_names() or PurePosixPath(name).parts[:1] == ("kernels",)
 
 
 def _record(line: bytes) -> Report | None:

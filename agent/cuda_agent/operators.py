@@ -35,7 +35,7 @@ class Operator:
 
     @property
     def source(self) -> str:
-        """The operator's own source, without a byte order mark and with `\\n` line ends."""
+        """The operator's own source, without a byte order mark and with Unix line ends."""
         return _text(self.path, self.files[MAIN])
 
 
@@ -75,9 +75,7 @@ def _read(file: Path) -> bytes:
             f"{str(file)!r} does not exist; name a Python file with `class Model` and `get_inputs()`."
         ) from None
     except OSError as error:
-        raise OperatorError(
-            f"{str(file)!r} cannot be read ({error.strerror}); name a readable Python file."
-        ) from error
+        raise OperatorError(f"{str(file)!r} cannot be read ({error.strerror}); name a readable Python file.") from error
 
 
 def _text(file: Path, data: bytes) -> str:
@@ -181,7 +179,9 @@ def _module_files(root: Path, name: str) -> list[Path]:
     package = root / name
     if package.is_dir():
         return sorted(
-            file for file in package.rglob("*.py") if file.is_file() and not any(p.startswith(".") for p in file.parts[len(root.parts):])
+            file
+            for file in package.rglob("*.py")
+            if file.is_file() and not any(p.startswith(".") for p in file.parts[len(root.parts) :])
         )
     file = root / f"{name}.py"
     return [file] if file.is_file() else []

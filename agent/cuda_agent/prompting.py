@@ -1,10 +1,8 @@
-"""Renders prompts/*.md (Jinja, an unknown name is an error). Into them goes the operator's source and what the judge's analysis said.
+"""Renders prompts/*.md (Jinja, an unknown name is an error); prompts/README.md lists the names each template may use.
 
-system.md and task.md get one `TaskContext`, whose fields are their variables. A nudge gets what its caller passes:
-`not_there_yet`, `final_failed` (report), `repeat` (tool, count), `polish` (reached, turns), `no_submission`, `cut_off`.
+Of the operator only its source and what the judge's analysis returned go in.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 
 import jinja2
 
-from cuda_agent.operators import Operator
+from cuda_agent.config import TARGET_RATIO
+from cuda_agent.operators import MAIN, Operator
 from cuda_agent_judge.report import Report
 
 MAX_SOURCE_CHARS = 8_000
@@ -22,28 +21,25 @@ _MAX_NODES = 40
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What system.md and task.md may speak of."""
+    """What system.md and task.md may speak of; the fields are their variables."""
 
-    operator: str
-    """The operator's name."""
+    name: str
+    """The operator's."""
     source: str
     """Its source, cut when very long."""
-    fence: str
-    """A code fence that the source does not contain."""
-    modules: tuple[str, ...]
-    """Other files that travel with it."""
-    target: str
-    """`cpu` or `cuda`."""
-    device: Mapping[str, Any]
-    """As the analysis says: name, cores, simd or name, sm, ..."""
-    environment: Mapping[str, str]
-    """As the judge says: torch, compiler, ..."""
-    rules: Mapping[str, str]
-    """precision, libraries, output_lifetime."""
-    max_turns: int
-    time_limit_s: float | None
     analysis: str
     """The traced graph in a few lines; "" where there is none."""
+    notes: tuple[str, ...]
+    """What else should be known: modules that travel with it, what the judge noted."""
+    workspace: str
+    target: str
+    """`cpu` or `cuda`."""
+    device: str
+    toolchain: str
+    max_turns: int
+    precision: str
+    libraries: str
+    output_lifetime: str
 
 
 class Prompts:
@@ -75,28 +71,47 @@ class Prompts:
 
 
 def task_context(
-    operator: Operator,
-    report: Report,
-    *,
-    rules: Mapping[str, str],
-    max_turns: int,
-    time_limit_s: float | None,
+    operator: Operator, report: Report, *, rules: Mapping[str, str], workspace: str, max_turns: int
 ) -> TaskContext:
     """Put together what the prompts may speak of, from the operator and the report of `analyze`."""
-    source = shorten(operator.source)
     analysis = report.analysis or {}
+    modules = sorted(name for name in operator.files if name != MAIN)
+    notes = (f"It imports {', '.join(modules)}, which stand beside it.",) if modules else ()
     return TaskContext(
-        operator=operator.name,
-        source=source,
-        fence=_fence(source),
-        modules=tuple(sorted(name for name in operator.files if name != "model.py")),
-        target=report.target,
-        device=analysis.get("device", {}),
-        environment=report.environment,
-        rules=rules,
-        max_turns=max_turns,
-        time_limit_s=time_limit_s,
+        name=operator.name,
+        source=shorten(operator.source).rstrip(),
         analysis=summarise(analysis),
+        notes=(*notes, *report.notes),
+        workspace=workspace,
+        target=report.target,
+        device=_listed(analysis.get("device", {})) or report.environment.get("device", report.target),
+        toolchain=_listed({key: value for key, value in report.environment.items() if key != "device"}) or "as found",
+        max_turns=max_turns,
+        precision=rules["precision"],
+        libraries=rules["libraries"],
+        output_lifetime=rules["output_lifetime"],
+    )
+
+
+def speedup_line(report: Report) -> str:
+    """Return each speedup with its interval in one line, or ""."""
+    parts = [
+        f"{one.median:.3g}x over {'torch.compile' if name == 'compile' else name}"
+        f" (95 % interval {one.low:.3g} to {one.high:.3g})"
+        for name, one in sorted(report.speedup.items())
+    ]
+    return "Speedup: " + ", ".join(parts) if parts else ""
+
+
+def ratio_line(report: Report) -> str:
+    """Return the time relative to the baseline with its interval, the number the target is set on, or ""."""
+    one = report.speedup.get(report.headline)
+    if one is None or not (one.low > 0 and one.median > 0):
+        return ""
+    name = "torch.compile" if report.headline == "compile" else report.headline
+    return (
+        f"Time relative to {name}: {1 / one.median:.3f}, 95 % interval {1 / one.high:.3f} to {1 / one.low:.3f};"
+        f" its upper end must be below {TARGET_RATIO}."
     )
 
 
@@ -151,9 +166,8 @@ def _contiguous(shape: list[int]) -> list[int]:
     return strides[::-1]
 
 
-def _fence(source: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", source)), default=0)
-    return "`" * max(3, longest + 1)
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{value}" if key == "name" else f"{key} {value}" for key, value in values.items())
 
 
 def _values(context: TaskContext) -> dict[str, Any]:

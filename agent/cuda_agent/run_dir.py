@@ -1,7 +1,7 @@
 """The folder of a run: what is where, and how it is written so that a crash leaves nothing half done.
 
 run.json (replaced whole) · trajectory.jsonl · workspace/ (the sandbox's; the host never follows a path in it) ·
-snapshots/ (objects/<sha256> and one manifest for each turn that changed the submission) · best/ (the kernel to take away).
+snapshots/ (objects/<sha256>, one manifest for each turn that changed the submission) · best/ (the kernel to take away).
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from cuda_agent import files
 from cuda_agent.errors import ConfigError
 
 SCHEMA = 1
+RESERVE_BYTES = 64 * 1024
 
 
 class RunDir:
@@ -28,6 +29,7 @@ class RunDir:
         self.workspace = path / "workspace"
         self.trajectory = path / "trajectory.jsonl"
         self.best = path / "best"
+        self.reserve = path / ".reserve"
 
     @classmethod
     def create(cls, path: Path | None, operator: str) -> "RunDir":
@@ -44,6 +46,8 @@ class RunDir:
             chosen.mkdir(parents=True)
             run = cls(chosen)
             run.workspace.mkdir()
+            # Room for the last run.json: even on a full disk it says how the run ended.
+            run.reserve.write_bytes(b"." * RESERVE_BYTES)
             return run
 
     def open_trajectory(self) -> files.LineFile:
@@ -58,6 +62,19 @@ class RunDir:
         """
         text = json.dumps({"schema": SCHEMA, **document}, indent=2, ensure_ascii=False, default=str)
         files.replace(self.path / "run.json", (text + "\n").encode("utf-8", "backslashreplace"))
+
+    def save_last(self, document: Mapping[str, Any]) -> None:
+        """Replace run.json for the last time, with the room that was kept for it.
+
+        Raises:
+            DiskError: it could not be written all the same.
+        """
+        self.reserve.unlink(missing_ok=True)
+        self.save(document)
+
+    def remove(self) -> None:
+        """Remove the folder: nothing worth keeping happened."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def snapshot(self, turn: int, submission: Mapping[str, bytes]) -> str:
         """Keep these files and return the name of their manifest.

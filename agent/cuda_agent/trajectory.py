@@ -124,9 +124,7 @@ class Stopped:
     detail: str = ""
 
 
-Event = (
-    RunStarted | MessageAdded | CallStarted | Observation | StageStarted | Judged | SnapshotTaken | Notice | Stopped
-)
+Event = RunStarted | MessageAdded | CallStarted | Observation | StageStarted | Judged | SnapshotTaken | Notice | Stopped
 
 _TYPES: dict[str, Callable[..., Event]] = {
     kind.type: kind
@@ -185,6 +183,11 @@ class Trajectory:
         self._file.append(line.encode("utf-8", "backslashreplace"))
         self._seq += 1
         self.listener.on_event(event)
+
+
+def as_json_object(event: Event) -> dict[str, Any]:
+    """Return the event's fields with its type."""
+    return {"type": event.type, **dataclasses.asdict(event)}
 
 
 def read(path: Path) -> list[Event]:

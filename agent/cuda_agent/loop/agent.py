@@ -14,11 +14,13 @@ from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
 from cuda_agent.loop.calls import Calls, Repeats, TimeLeft
 from cuda_agent.loop.referee import Referee, headline_speedup
 from cuda_agent.loop.stop import Limits, Stop, StopReason
-from cuda_agent.prompting import Prompts
+from cuda_agent.prompting import Prompts, ratio_line, speedup_line
 from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import SandboxLost
 
+MAX_DETAILS_CHARS = 6_000
+"""Of compiler errors and tracebacks in a message to the model."""
 _LATE = "the run's time limit is reached."
 
 
@@ -90,6 +92,9 @@ class Agent:
             DiskError: the run's folder could not be written.
         """
         stop = self._guarded(self._turns)
+        if stop.reason is StopReason.INTERRUPTED and self._referee.reserve_s:
+            text = "Interrupted; the best kernel gets its final verdict (interrupt again to leave at once)."
+            self._trajectory.add(Notice(self.turn, text))
         if stop.reason is not StopReason.SANDBOX_LOST:
             closing = self._guarded(self._close)
             if closing.reason in (StopReason.SANDBOX_LOST, StopReason.INTERRUPTED):
@@ -215,7 +220,7 @@ class Agent:
             self._polish_left = self._limits.polish
             self._referee.polishing = True
             if self._polish_left > 0 and reply.gave_up is None:
-                self.say(self._prompts.nudge("polish", reached=reached, turns=self._polish_left))
+                self.say(self._prompts.nudge("polish", speedup=reached, turns_left=self._polish_left))
                 return None
         else:
             self._polish_left -= 1
@@ -226,12 +231,24 @@ class Agent:
 
     def _tell_of_verdict(self, report: Report | None) -> None:
         """After a turn with calls the model hears only of what its own commands did not tell it."""
-        if report is None:
-            return
+        if report is not None and (report.final or not report.passed):
+            self._tell(report)
+
+    def _tell(self, report: Report) -> None:
         if report.final:
-            self.say(self._prompts.nudge("final_failed", report=report))
-        elif not report.passed:
-            self.say(self._prompts.nudge("not_there_yet", report=report))
+            values = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
+            self.say(self._prompts.nudge("final_failed", reason=report.reason, **values))
+            return
+        self.say(
+            self._prompts.nudge(
+                "not_there_yet",
+                status=report.status,
+                reason=report.reason,
+                details=report.details[:MAX_DETAILS_CHARS],
+                speedup=speedup_line(report),
+                turns_left=self._limits.max_turns - self.turn,
+            )
+        )
 
     def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
         self._idle = 1 if changed else self._idle + 1
@@ -242,9 +259,7 @@ class Agent:
         if reply.finish_reason == "length":
             self.say(self._prompts.nudge("cut_off"))
         elif report is None:
-            self.say(self._prompts.nudge("no_submission"))
-        elif report.final:
-            self.say(self._prompts.nudge("final_failed", report=report))
+            self.say(self._prompts.nudge("no_submission", reason="model_new.py does not exist"))
         else:
-            self.say(self._prompts.nudge("not_there_yet", report=report))
+            self._tell(report)
         return None

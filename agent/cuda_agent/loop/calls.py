@@ -77,7 +77,9 @@ class Repeats:
 
     def count(self, call: ToolCall, observation: Observation) -> int:
         """Return how often this call gave this result since the last change."""
-        said = json.dumps([call.name, call.arguments, call.raw_arguments, observation.text], sort_keys=True, default=str)
+        said = json.dumps(
+            [call.name, call.arguments, call.raw_arguments, observation.text], sort_keys=True, default=str
+        )
         key = hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()
         self._counts[key] += 1
         return self._counts[key]

@@ -8,10 +8,10 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from cuda_agent.config import TARGET_RATIO
-from cuda_agent.judging import VERDICT_TIMEOUT_S, Judge, Submission
+from cuda_agent.judging import VERDICT_TIMEOUT_S, Submission
 from cuda_agent.run_dir import RunDir
 from cuda_agent.trajectory import Judged, SnapshotTaken, StageStarted, Trajectory
 from cuda_agent_judge.report import Report
@@ -38,12 +38,30 @@ class Candidate:
         return (final and self.report.status == "win", final, headline_speedup(self.report))
 
 
+class Judging(Protocol):
+    """What a referee needs of the judge (`cuda_agent.judging.Judge`)."""
+
+    def verdict(self, *, timeout_s: float, on_output: Callable[[bytes], None] | None = None) -> Report:
+        """Judge what is in the workspace now."""
+        ...
+
+    def final_verdict(
+        self, submission: Submission, *, timeout_s: float, on_output: Callable[[bytes], None] | None = None
+    ) -> Report:
+        """Judge these files in a clean build."""
+        ...
+
+    def new_profiles(self) -> list[Report]:
+        """Return the passing profiles since the last call."""
+        ...
+
+
 class Referee:
     """The verdicts of one run."""
 
     def __init__(
         self,
-        judge: Judge,
+        judge: Judging,
         run: RunDir,
         trajectory: Trajectory,
         *,
@@ -53,7 +71,7 @@ class Referee:
         self._judge = judge
         self._run = run
         self._trajectory = trajectory
-        self._finals_left = finals
+        self.finals_left = finals
         self._time_left = time_left
         self._last_sha: str | None = None
         self._manifest = ""
@@ -114,8 +132,8 @@ class Referee:
         if report.passed:
             self._candidates[submission.sha256] = Candidate(submission, self._manifest, turn, report)
             self._keep_best()
-        if report.passed and reaches_target(report) and self._finals_left > 0 and not self.polishing:
-            self._finals_left -= 1
+        if report.passed and reaches_target(report) and self.finals_left > 0 and not self.polishing:
+            self.finals_left -= 1
             return self._final(turn, submission)
         return report
 
