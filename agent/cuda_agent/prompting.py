@@ -121,7 +121,7 @@ def shorten(source: str, limit: int = MAX_SOURCE_CHARS) -> str:
         return source
     head = source[: limit * 2 // 3].rpartition("\n")[0]
     tail = source[-(limit // 3) :].partition("\n")[2]
-    left_out = source.count("\n") - head.count("\n") - tail.count("\n")
+    left_out = source.count("\n") - head.count("\n") - 1 - tail.count("\n")
     return f"{head}\n# ... {left_out} lines left out: read them in model.py ...\n{tail}"
 
 

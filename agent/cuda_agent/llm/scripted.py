@@ -76,6 +76,8 @@ def from_file(path: Path) -> ScriptedModel:
     """
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(entries, list):
+            raise ValueError("not a list")
         return ScriptedModel([_reply(number, entry) for number, entry in enumerate(entries, start=1)])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
