@@ -40,8 +40,7 @@ class RunDir:
             DiskError: it cannot be made.
         """
         chosen = (path or default_path(operator)).absolute()
-        if os.path.lexists(chosen):
-            raise ConfigError(f"The run folder {str(chosen)!r} exists already; name another with --run-dir.")
+        refuse_existing(chosen)
         with files.writing(chosen):
             chosen.mkdir(parents=True)
             run = cls(chosen)
@@ -123,6 +122,16 @@ class RunDir:
     def drop_best(self) -> None:
         """Remove best/: what stood there was refuted."""
         shutil.rmtree(self.best, ignore_errors=True)
+
+
+def refuse_existing(path: Path | None) -> None:
+    """Say early that a run folder cannot be used.
+
+    Raises:
+        ConfigError: it exists already.
+    """
+    if path is not None and os.path.lexists(path):
+        raise ConfigError(f"The run folder {str(path)!r} exists already; name another with --run-dir.")
 
 
 def default_path(operator: str) -> Path:

@@ -1,11 +1,15 @@
 """Where commands run and what kernels are for: the sandbox's Python and the target, chosen before anything starts."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.environment import sandbox_environment
+from cuda_agent.sandbox.python import find_python
+from cuda_agent.sandbox.target import choose_target
 
 
 @dataclass(frozen=True)
@@ -26,4 +30,11 @@ def choose(settings: Settings) -> Place:
     """
     if settings.sandbox == "docker":
         raise ConfigError("The sandbox 'docker' is not part of this version; use --sandbox local.")
-    raise NotImplementedError
+    python = find_python(settings.python)
+    env = sandbox_environment(python.path, Path("state"), host=os.environ)
+    target = choose_target(python, env=env, asked=settings.target)
+    why = (
+        f"sandbox local ({python.path}: Python {python.version}, torch {python.torch}),"
+        f" target {target.name} ({target.reason})"
+    )
+    return Place(python.path, target.name, why)

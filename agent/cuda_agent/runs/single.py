@@ -23,7 +23,7 @@ from cuda_agent.loop.stop import Limits, Stop, StopReason
 from cuda_agent.operators import Operator, load
 from cuda_agent.prompting import Prompts, task_context
 from cuda_agent.resources import prompts_dir, tree, workspace_template
-from cuda_agent.run_dir import RunDir
+from cuda_agent.run_dir import RunDir, refuse_existing
 from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
@@ -60,6 +60,7 @@ def optimize(settings: Settings, *, listener: Listener, model: Model | None = No
         InfrastructureError, SandboxError: the machinery failed; run.json says so too.
     """
     operator = load(settings.operator)
+    refuse_existing(settings.run_dir)
     chosen_model = model or make(settings.model)
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)

@@ -1,10 +1,10 @@
-"""Small stand-ins at the loop's seams: a sandbox that runs real commands, a judge that answers from a list, two tools."""
+"""Small stand-ins at the loop's seams: a sandbox of real commands, a judge that answers from a list, two tools."""
 
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply, ToolCall
@@ -95,7 +95,11 @@ class Write:
 
     name = "Write"
     description = "Write model_new.py."
-    parameters: dict[str, Any] = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
+    parameters: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "required": ["text"],
+        "properties": {"text": {"type": "string"}},
+    }
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self._files = files
@@ -112,7 +116,7 @@ class Profile:
 
     name = "Profile"
     description = "Profile."
-    parameters: dict[str, Any] = {"type": "object", "properties": {}}
+    parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {}}
 
     def __init__(self, judge: FakeJudge, files: dict[str, bytes]) -> None:
         self._judge = judge

@@ -3,18 +3,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.agent.fakes import FakeSandbox
 
 from cuda_agent.errors import JudgeError
 from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission, read_submission
 from cuda_agent.operators import Operator, load
 from cuda_agent_judge.report import Interval, Report
-from tests.unit.agent.fakes import FakeSandbox
 
 STUB = """
 import json, os, pathlib, sys, time
 arguments = sys.argv[1:]
 options = dict(zip(arguments[1::1], arguments[2::1]))
-pathlib.Path("seen.json").write_text(json.dumps([arguments, os.environ["CUDA_AGENT_JUDGE_SESSION"], sys.flags.isolated]))
+seen = [arguments, os.environ["CUDA_AGENT_JUDGE_SESSION"], sys.flags.isolated]
+pathlib.Path("seen.json").write_text(json.dumps(seen))
 nonce, file = options["--nonce"], options["--report"]
 answer = {"schema": 1, "command": arguments[0], "status": "win", "nonce": nonce}
 """

@@ -1,9 +1,10 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from tests.unit.agent.fakes import DONE, FakeJudge, Heard, Profile, Write, call, calls, report
 
 from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import Submission
@@ -19,7 +20,6 @@ from cuda_agent.run_dir import RunDir
 from cuda_agent.trajectory import Trajectory
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import SandboxLost
-from tests.unit.agent.fakes import DONE, FakeJudge, Heard, Profile, Write, call, calls, report
 
 UNFAST = 1.02
 FAST = 2.0
@@ -289,7 +289,7 @@ class Ends:
 
     name = "End"
     description = ""
-    parameters: dict[str, Any] = {"type": "object"}
+    parameters: ClassVar[dict[str, Any]] = {"type": "object"}
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action

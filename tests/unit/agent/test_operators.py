@@ -80,7 +80,8 @@ def test_byte_order_mark_and_crlf_travel_unchanged_and_read_well(tmp_path: Path)
         "from impl import Model, get_inputs\n",
         "from impl import *\n",
         "import impl\nModel = impl.Model\nget_inputs = lambda: []\n",
-        "try:\n    from fast import Model\nexcept ImportError:\n    class Model: ...\nif True:\n    def get_inputs(): ...\n",
+        "try:\n    from fast import Model\nexcept ImportError:\n    class Model: ...\n"
+        "if True:\n    def get_inputs(): ...\n",
         "class Model: ...\nx: str = '\\d'\nasync def get_inputs(): ...\n",
     ],
 )

@@ -16,7 +16,9 @@ ANALYSIS: dict[str, Any] = {
         {"id": "i1", "kind": "value", "value": 3},
         {"id": "i2", "kind": "tensor", "shape": [64, 8], "strides": [1, 64], "dtype": "float32", "bytes": 2048},
     ],
-    "parameters": [{"id": "p0", "name": "l.weight", "kind": "parameter", "shape": [8], "strides": [1], "dtype": "half"}],
+    "parameters": [
+        {"id": "p0", "name": "l.weight", "kind": "parameter", "shape": [8], "strides": [1], "dtype": "half"},
+    ],
     "nodes": [
         {"id": "n0", "op": "aten.t.default", "view": True, "outputs": [], "flops": 0, "bytes": 0},
         {"id": "n1", "op": "aten.mul.Tensor", "outputs": [{"id": "n1", "shape": [64, 8], "dtype": "float32"}],

@@ -46,7 +46,7 @@ def test_run_json_is_replaced_whole_and_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99}'])
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ConfigError, match="schema|run's folder"):
+    with pytest.raises(ConfigError, match=r"schema|run's folder"):
         load_document(tmp_path)
 
 
