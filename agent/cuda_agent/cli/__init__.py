@@ -10,7 +10,7 @@ from cuda_agent.cli.app import app
 from cuda_agent.errors import CudaAgentError
 from cuda_agent_tools.sandbox import SandboxError
 
-_USAGE_ERROR = typer.BadParameter.__mro__[1]
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """What the parser raises; typer has a public name for its child only."""
 
 

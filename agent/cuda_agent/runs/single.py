@@ -142,7 +142,7 @@ class _Work:
         prompts = Prompts(prompts_dir())
         agent = Agent(
             model=model,
-            calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite(limited)], trajectory),
+            calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory),
             referee=referee,
             prompts=prompts,
             trajectory=trajectory,

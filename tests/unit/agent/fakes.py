@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply, ToolCall
@@ -102,6 +102,7 @@ class Write:
     }
 
     def __init__(self, files: dict[str, bytes]) -> None:
+        self.parameters: dict[str, Any] = {"type": "object", "required": ["text"]}
         self._files = files
 
     def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
@@ -116,9 +117,9 @@ class Profile:
 
     name = "Profile"
     description = "Profile."
-    parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {}}
 
     def __init__(self, judge: FakeJudge, files: dict[str, bytes]) -> None:
+        self.parameters: dict[str, Any] = {"type": "object"}
         self._judge = judge
         self._files = files
 

@@ -1,7 +1,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from tests.unit.agent.fakes import DONE, FakeJudge, Heard, Profile, Write, call, calls, report
@@ -289,9 +289,9 @@ class Ends:
 
     name = "End"
     description = ""
-    parameters: ClassVar[dict[str, Any]] = {"type": "object"}
 
     def __init__(self, action: Callable[[], None]) -> None:
+        self.parameters: dict[str, Any] = {"type": "object"}
         self._action = action
 
     def run(self, arguments: object, *, on_output: object = None) -> Any:
