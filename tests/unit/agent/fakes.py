@@ -95,11 +95,6 @@ class Write:
 
     name = "Write"
     description = "Write model_new.py."
-    parameters: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "required": ["text"],
-        "properties": {"text": {"type": "string"}},
-    }
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.parameters: dict[str, Any] = {"type": "object", "required": ["text"]}
