@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.e2e.program import cuda_agent
 
 from cuda_agent.files import LineFile
 from cuda_agent.run_dir import RunDir
@@ -15,7 +16,6 @@ from cuda_agent.trajectory import (
     Stopped,
     Trajectory,
 )
-from tests.e2e.program import cuda_agent
 
 
 @pytest.fixture

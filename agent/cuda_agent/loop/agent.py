@@ -118,7 +118,7 @@ class Agent:
                 raise
             return Stop(StopReason.TIME_LIMIT, str(error))
         except KeyboardInterrupt:
-            return Stop(StopReason.INTERRUPTED, "interrupted by a signal")
+            return Stop(StopReason.INTERRUPTED, "by a signal")
 
     def _close(self) -> Stop:
         try:

@@ -72,7 +72,7 @@ def optimize(settings: Settings, *, listener: Listener, model: Model | None = No
             record.finish(stop)
         except KeyboardInterrupt:
             signals.shield()
-            record.finish(Stop(StopReason.INTERRUPTED, "interrupted before the first turn"))
+            record.finish(Stop(StopReason.INTERRUPTED, "before the first turn"))
         except OperatorError:
             run.remove()
             raise
