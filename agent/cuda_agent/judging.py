@@ -16,7 +16,7 @@ from typing import Literal
 from cuda_agent.errors import JudgeError
 from cuda_agent.files import writing
 from cuda_agent.operators import MAIN, Operator, digest
-from cuda_agent.resources import judge_main, judge_package, tree
+from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
@@ -162,6 +162,8 @@ class Judge:
         """Copy the judge and the pristine operator into the sandbox's state area."""
         files = {f"{self._home}/__main__.py": judge_main().read_bytes()}
         files |= {f"{self._home}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
+        # The judge builds with its own binding files.
+        files |= {f"{self._home}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
         files |= {f"{self._session}/operator/{name}": data for name, data in operator.files.items()}
         values = {
             "target": rules.target,

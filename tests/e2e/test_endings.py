@@ -106,8 +106,9 @@ def test_what_only_running_can_refuse_is_one_sentence_and_leaves_no_run(
     place: Path, sandbox_python: str, body: str, words: str
 ) -> None:
     (place / "bad.py").write_text(body)
-    arguments = ("optimize", "bad.py", "--run-dir", "run", "--target", "cpu", "--python", sandbox_python)
-    done = cuda_agent(*arguments, cwd=place)
+    (place / "script.json").write_text("[]")  # a model that must not be asked
+    arguments = ("optimize", "bad.py", "--model", "scripted:script.json", "--run-dir", "run", "--target", "cpu")
+    done = cuda_agent(*arguments, "--python", sandbox_python, cwd=place)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "'bad.py' cannot be used" in done.stderr

@@ -51,6 +51,7 @@ def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: J
     state = Path(sandbox.state_dir)
     assert (state / "judge/__main__.py").is_file()
     assert (state / "judge/cuda_agent_judge/report.py").is_file()
+    assert (state / "judge/workspace/binding.cpp").is_file()
     assert (state / "session/operator/helper.py").read_text() == "x = 1\n"
     settings = json.loads((state / "session/session.json").read_text())
     assert settings == {"target": "cpu", "precision": "ieee", "libraries": "any", "output_lifetime": "held"}
