@@ -23,16 +23,15 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(512), torch.randn(512, 384)]
+    return [torch.randn(1024), torch.randn(1024, 512)]
 
 
 def get_init_inputs():
     return []
 """
-# One name is wrong: the compiler says which, and what it may be.
+# One name is wrong: the compiler says which, and what it may be. One thread: a busy machine must not decide the test.
 KERNEL = """#include <cstdint>
 extern "C" void NAME_launch(const float* scale, const float* x, float* y, int64_t rows, int64_t columns) {
-#pragma omp parallel for
   for (int64_t row = 0; row < rows; ++row) {
     const float factor = scale[row];
     for (int64_t column = 0; column < columns; ++column) y[row * columns + column] = facter * x[row * columns + column];
@@ -74,7 +73,6 @@ class Script:
     """Each step goes on from what the last one was told; a wrong answer derails it."""
 
     def __init__(self) -> None:
-        self.baseline_us = 0.0
         self.name = ""
 
     def plan(self, request: Request) -> Reply:
@@ -94,7 +92,7 @@ class Script:
         assert "limit=6" in request.answer_to("base")
         times = TIMES.search(request.answer_to("base"))
         assert times is not None, request.answer_to("base")
-        self.baseline_us = float(times[2])
+        assert times[3] is None  # there is nothing to time yet
         return self._calls(
             create("kernel", f"kernels/{self.name}.cpp", KERNEL.replace("NAME", self.name)),
             create("binding", f"kernels/{self.name}_binding.cpp", BINDING.replace("NAME", self.name)),
@@ -124,7 +122,7 @@ class Script:
     def done(self, request: Request) -> Reply:
         times = TIMES.search(request.answer_to("time"))
         assert times is not None, request.answer_to("time")
-        assert float(times[3]) < 0.95 * self.baseline_us
+        assert float(times[3]) < 0.95 * float(times[2])
         assert "target is reached" in request.last.content
         return Reply(text="done")
 
