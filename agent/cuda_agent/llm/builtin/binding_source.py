@@ -50,7 +50,11 @@ def binding_source(name: str, nests: list[Nest], target: str) -> str:
             "",
             f"void {name}({params}) {{",
             *(_expect(b) for b in [*read, *written]),
-            *(line for k, nest in enumerate(nests) for line in _call(f"{name}_{k}", nest, target, (written or read)[0])),
+            *(
+                line
+                for k, nest in enumerate(nests)
+                for line in _call(f"{name}_{k}", nest, target, (written or read)[0])
+            ),
             "}",
             f'REGISTER_KERNEL({name}, "({", ".join(schema)}) -> ()");',
             "",

@@ -229,7 +229,9 @@ def _decompose(nest: Nest, outer: list[int], flat: str) -> list[str]:
     divisor = 1
     for k in reversed(outer):
         text = f"{flat} / {divisor}" if divisor > 1 else flat
-        lines.append(f"const int64_t d{k} = {text};" if k == outer[0] else f"const int64_t d{k} = {text} % {nest.sizes[k]};")
+        lines.append(
+            f"const int64_t d{k} = {text};" if k == outer[0] else f"const int64_t d{k} = {text} % {nest.sizes[k]};"
+        )
         divisor *= nest.sizes[k]
     return lines
 
@@ -242,9 +244,7 @@ def _output_steps(nest: Nest) -> list[int]:
 
 
 def _buffers(nest: Nest, count: str) -> list[str]:
-    return [
-        f"alignas(64) {STORED[b.spec.dtype]} staged_{b.name}[kStream ? {count} : 1];" for b in nest.outputs
-    ]
+    return [f"alignas(64) {STORED[b.spec.dtype]} staged_{b.name}[kStream ? {count} : 1];" for b in nest.outputs]
 
 
 def _inner_loop(nest: Nest, emitted: Emitted, options: CpuOptions, count: str) -> list[str]:

@@ -114,17 +114,32 @@ def _cpu_variants(design: Design) -> list[Variant]:
         ]
     else:
         variants.append(
-            Variant("small-chunks", CpuOptions(stream=first.stream, chunk=1024), "smaller pieces a task, which stay in the first-level cache")
+            Variant(
+                "small-chunks",
+                CpuOptions(stream=first.stream, chunk=1024),
+                "smaller pieces a task, which stay in the first-level cache",
+            )
         )
     plain = CpuOptions(tiled=False, simd=False, fast_math=False)
-    return [*variants, Variant(CONSERVATIVE, plain, "libm, plain loops and no tiles: slower, and nothing that could be wrong")]
+    return [
+        *variants,
+        Variant(CONSERVATIVE, plain, "libm, plain loops and no tiles: slower, and nothing that could be wrong"),
+    ]
 
 
 def _cuda_variants(design: Design) -> list[Variant]:
     return [
         Variant("vector", CudaOptions(), "sixteen bytes a load and store where the layout allows it"),
-        Variant("streaming", CudaOptions(streaming=True), "mark the output as used once, so that it leaves the L2 cache to the inputs"),
+        Variant(
+            "streaming",
+            CudaOptions(streaming=True),
+            "mark the output as used once, so that it leaves the L2 cache to the inputs",
+        ),
         Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
         Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
-        Variant(CONSERVATIVE, CudaOptions(vector=False, tiled=False), "one element a thread at a time: slower, and nothing that could be wrong"),
+        Variant(
+            CONSERVATIVE,
+            CudaOptions(vector=False, tiled=False),
+            "one element a thread at a time: slower, and nothing that could be wrong",
+        ),
     ]

@@ -20,9 +20,7 @@ class Emitted:
     functions: set[str] = field(default_factory=set)
 
 
-def emit(
-    roots: Sequence[Expr], load: Callable[[Load], str], position: Callable[[Index], str]
-) -> Emitted:
+def emit(roots: Sequence[Expr], load: Callable[[Load], str], position: Callable[[Index], str]) -> Emitted:
     """Write `roots`; `load` and `position` say how an element and a position are read."""
     done = Emitted()
     names: dict[int, str] = {}

@@ -172,7 +172,9 @@ def read_graph(analysis: Mapping[str, Any]) -> Graph:
             target=str(analysis.get("target", "cpu")),
             device=analysis.get("device") or {},
             inputs=tuple(_input(raw) for raw in analysis["inputs"]),
-            states=tuple(State(raw["name"], raw.get("kind", "parameter"), _spec(raw)) for raw in analysis["parameters"]),
+            states=tuple(
+                State(raw["name"], raw.get("kind", "parameter"), _spec(raw)) for raw in analysis["parameters"]
+            ),
             constants=tuple(_constant(raw) for raw in analysis["constants"]),
             nodes=tuple(_node(raw) for raw in analysis["nodes"]),
             outputs=tuple(Output(tuple(raw["path"]), raw.get("ref"), raw.get("value")) for raw in analysis["outputs"]),

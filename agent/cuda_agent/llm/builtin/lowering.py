@@ -144,7 +144,9 @@ class Lowering:
             if node.arg(1, "offset", 0):
                 raise Unsupported("diag_embed with an offset")
             rank = len(node.out.shape)
-            return embed(self.operand(node.arg(0)), node.out.shape, node.arg(2, "dim1", rank - 2), node.arg(3, "dim2", -1))
+            return embed(
+                self.operand(node.arg(0)), node.out.shape, node.arg(2, "dim1", rank - 2), node.arg(3, "dim2", -1)
+            )
         if node.op in ("tril", "triu"):
             return triangle(self.operand(node.arg(0)), node)
         if node.op == "glu":
@@ -184,9 +186,7 @@ class Lowering:
         dim = node.arg(1, "dim", -1)
         half = value.shape[dim] // 2
         first, gate = slice_(value, dim, 0, half), slice_(value, dim, half, 2 * half)
-        return Value(
-            first.shape, Apply("mul", (first.expr, Apply("sigmoid", (gate.expr,), value.dtype)), value.dtype)
-        )
+        return Value(first.shape, Apply("mul", (first.expr, Apply("sigmoid", (gate.expr,), value.dtype)), value.dtype))
 
     def _outputs(self) -> dict[str, str]:
         results: dict[str, str] = {}

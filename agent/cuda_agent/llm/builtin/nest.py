@@ -74,9 +74,7 @@ def plan_nest(stage: Stage, buffers: dict[str, Buffer]) -> Nest:
 def _merge(sizes: Sequence[int], indices: Sequence[Index]) -> list[list[int]]:
     groups: list[list[int]] = []
     for k in range(len(sizes)):
-        joins = bool(groups) and all(
-            index.strides[groups[-1][-1]] == index.strides[k] * sizes[k] for index in indices
-        )
+        joins = bool(groups) and all(index.strides[groups[-1][-1]] == index.strides[k] * sizes[k] for index in indices)
         if joins:
             groups[-1].append(k)
         else:

@@ -15,7 +15,9 @@ def choose(graph: Graph) -> Design:
         raise Unsupported(f"the target {graph.target!r}")
     plan = Lowering(graph).run()
     if plan.products:
-        summary = "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."
+        summary = (
+            "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."
+        )
         return make_design("diagonal_product", summary, graph, plan)
     summary = f"{plan.operations} pointwise operations fused into one pass over memory."
     return make_design("pointwise_chain", summary, graph, plan)

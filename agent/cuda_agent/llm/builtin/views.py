@@ -115,9 +115,7 @@ def squeeze(value: Value, dims: list[int] | None) -> Value:
     )
     if value.diagonal is None or kept[-2:] != [rank - 2, rank - 1]:
         return result
-    moved = map_index(
-        value.diagonal, lambda index: Index(index.offset, tuple(index.strides[k] for k in kept[:-1]))
-    )
+    moved = map_index(value.diagonal, lambda index: Index(index.offset, tuple(index.strides[k] for k in kept[:-1])))
     return Value(result.shape, result.expr, diagonal=moved)
 
 
@@ -145,9 +143,7 @@ def slice_(value: Value, dim: int, start: int | None, end: int | None, step: int
 
     def change(index: Index) -> Index:
         strides = index.strides
-        return Index(
-            index.offset + start * strides[dim], (*strides[:dim], strides[dim] * step, *strides[dim + 1 :])
-        )
+        return Index(index.offset + start * strides[dim], (*strides[:dim], strides[dim] * step, *strides[dim + 1 :]))
 
     return reindexed(value, (*value.shape[:dim], size, *value.shape[dim + 1 :]), change)
 
@@ -267,4 +263,3 @@ def split(value: Value, node: Node) -> list[Value]:
 
 
 SPLITS: frozenset[str] = frozenset({"split", "split_with_sizes", "unbind", "unsafe_split", "split_copy", "unbind_copy"})
-
