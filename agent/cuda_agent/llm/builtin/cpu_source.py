@@ -1,11 +1,18 @@
 """A stage as C++ with OpenMP."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
-from cuda_agent.llm.builtin.emit import Emitted, emit
-from cuda_agent.llm.builtin.expr import Index, Load
+from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.loop_text import (
+    declared,
+    decompose,
+    emit_nest,
+    offset_text,
+    output_steps,
+    step_text,
+    stored,
+)
 from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
 
@@ -34,7 +41,7 @@ def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) ->
     """The whole file: settings, the functions it needs, a launcher for each stage."""
     functions: set[str] = set()
     bodies = [_launcher(f"{name}_{k}", nest, options, functions) for k, nest in enumerate(nests)]
-    if options.stream:
+    if options.simd:
         functions.add("stream")
     if any(b.spec.dtype in HALVES for nest in nests for b in nest.outputs):
         functions.add("memory")
@@ -76,10 +83,7 @@ def settings(options: CpuOptions) -> list[str]:
 
 def signature(name: str, nest: Nest) -> str:
     """The launcher's declaration, without a semicolon."""
-    read = {access.buffer.name: access.buffer for access in nest.accesses}
-    params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in read.values()]
-    params += [f"{STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in nest.outputs]
-    return f'extern "C" void {name}({", ".join(params)})'
+    return f'extern "C" void {name}({", ".join(declared(nest))})'
 
 
 def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -> str:
@@ -93,7 +97,7 @@ def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -
 def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
     outer = list(range(len(nest.sizes) - 1))
     rows = nest.total // nest.inner
-    emitted = _emit(nest, lambda access: _element(access, "column"), outer, "column")
+    emitted = emit_nest(nest, lambda access: _element(access, "column"), outer, "column")
     functions |= emitted.functions
     return [
         f"constexpr int64_t kInner = {nest.inner}, kRows = {rows};",
@@ -110,7 +114,7 @@ def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  const int64_t last = first + kGroup < kRows ? first + kGroup : kRows;",
         "  const int64_t count = begin + kColumns < kInner ? kColumns : kInner - begin;",
         "  for (int64_t row = first; row < last; ++row) {",
-        *(f"    {line}" for line in _decompose(nest, outer, "row")),
+        *(f"    {line}" for line in decompose(nest, outer, "row")),
         *(f"    {line}" for line in _row_pointers(nest, nest.accesses, outer, "begin")),
         *(
             f"    {STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? "
@@ -135,9 +139,9 @@ def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         return f"tile_{access.name}[line * kTileColumns + column]" if access in moved else _element(access, "column")
 
     outer = [k for k in range(len(nest.sizes) - 1) if k != axis]
-    emitted = _emit(nest, element, [*outer, axis], "column")
+    emitted = emit_nest(nest, element, [*outer, axis], "column")
     functions |= emitted.functions
-    steps = _output_steps(nest)
+    steps = output_steps(nest)
     row = " + ".join([*(step_text(f"d{k}", steps[k]) for k in [*outer, axis]), "begin"])
     count = nest.total // (nest.inner * nest.sizes[axis])
     return [
@@ -153,8 +157,8 @@ def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  const int64_t begin = task % kAcross * kTileColumns, top = task / kAcross % kDown * kTileRows;",
         "  const int64_t count = begin + kTileColumns < kInner ? kTileColumns : kInner - begin;",
         "  const int64_t lines = top + kTileRows < kLines ? kTileRows : kLines - top;",
-        "  const int64_t outer = task / (kAcross * kDown);",
-        *(f"  {line}" for line in _decompose(nest, outer, "outer")),
+        *(["  const int64_t outer = task / (kAcross * kDown);"] if outer else []),
+        *(f"  {line}" for line in decompose(nest, outer, "outer")),
         *(line for access in moved for line in _fill_tile(access, axis, outer)),
         "  for (int64_t line = 0; line < lines; ++line) {",
         f"    const int64_t d{axis} = top + line;",
@@ -176,7 +180,7 @@ def _fill_tile(access: Access, axis: int, outer: list[int]) -> list[str]:
     stride = access.index.strides[-1]
     dtype = STORED[access.buffer.spec.dtype]
     return [
-        f"  for (int64_t column = 0; column < count; ++column) {{",
+        "  for (int64_t column = 0; column < count; ++column) {",
         f"    const {dtype}* from = {access.buffer.name} + {start} + top + column * {stride};",
         "    if (lines == kTileRows)",
         f"      for (int64_t line = 0; line < kTileRows; ++line) tile_{access.name}[line * kTileColumns + column] = from[line];",
@@ -186,16 +190,6 @@ def _fill_tile(access: Access, axis: int, outer: list[int]) -> list[str]:
     ]
 
 
-def _emit(nest: Nest, element: Callable[[Access], str], outer: list[int], column: str) -> Emitted:
-    def load(node: Load) -> str:
-        return element(nest.access(node))
-
-    def position(index: Index) -> str:
-        return f"({offset_text(index, outer, 'begin')} + {column} * {index.strides[-1]})"
-
-    return emit(nest.exprs, load, position)
-
-
 def _element(access: Access, column: str) -> str:
     stride = access.index.strides[-1]
     if stride == 0:
@@ -203,44 +197,11 @@ def _element(access: Access, column: str) -> str:
     return f"{access.name}[{column}]" if stride == 1 else f"{access.name}[{column} * {stride}]"
 
 
-def offset_text(index: Index, outer: list[int], begin: str) -> str:
-    """Where the innermost loop starts, as C++ over the outer indices."""
-    terms = [str(index.offset)] if index.offset else []
-    terms += [step_text(f"d{k}", index.strides[k]) for k in outer if index.strides[k]]
-    if index.strides[-1]:
-        terms.append(step_text(begin, index.strides[-1]))
-    return " + ".join(terms) or "0"
-
-
-def step_text(index: str, stride: int) -> str:
-    """One term of an affine map."""
-    return index if stride == 1 else f"{index} * {stride}"
-
-
 def _row_pointers(nest: Nest, accesses: "tuple[Access, ...] | list[Access]", outer: list[int], begin: str) -> list[str]:
     return [
         f"const {STORED[a.buffer.spec.dtype]}* {a.name} = {a.buffer.name} + ({offset_text(a.index, outer, begin)});"
         for a in accesses
     ]
-
-
-def _decompose(nest: Nest, outer: list[int], flat: str) -> list[str]:
-    lines = []
-    divisor = 1
-    for k in reversed(outer):
-        text = f"{flat} / {divisor}" if divisor > 1 else flat
-        lines.append(
-            f"const int64_t d{k} = {text};" if k == outer[0] else f"const int64_t d{k} = {text} % {nest.sizes[k]};"
-        )
-        divisor *= nest.sizes[k]
-    return lines
-
-
-def _output_steps(nest: Nest) -> list[int]:
-    steps = [1] * len(nest.sizes)
-    for k in range(len(nest.sizes) - 2, -1, -1):
-        steps[k] = steps[k + 1] * nest.sizes[k + 1]
-    return steps
 
 
 def _buffers(nest: Nest, count: str) -> list[str]:
@@ -261,13 +222,8 @@ def _inner_loop(nest: Nest, emitted: Emitted, options: CpuOptions, count: str) -
     ]
 
 
-def stored(dtype: str, text: str) -> str:
-    """A register's value as it goes to memory."""
-    return f"store_{dtype}({text})" if dtype in HALVES else text
-
-
 def _flush(nest: Nest, start: str, count: str, options: CpuOptions) -> list[str]:
-    if not options.stream:
+    if not options.simd:
         return []
     return [
         "  if (kStream) {",

@@ -13,3 +13,14 @@ template <typename T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T item[N];
 };
+template <bool Streaming, typename T, int N>
+FN void store(T* to, const Pack<T, N>& pack) {
+  if constexpr (Streaming && sizeof(pack) == 16)
+    __stcs(reinterpret_cast<float4*>(to), *reinterpret_cast<const float4*>(&pack));
+  else if constexpr (Streaming && sizeof(pack) == 8)
+    __stcs(reinterpret_cast<float2*>(to), *reinterpret_cast<const float2*>(&pack));
+  else if constexpr (Streaming && sizeof(pack) == 4)
+    __stcs(reinterpret_cast<float*>(to), *reinterpret_cast<const float*>(&pack));
+  else
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
