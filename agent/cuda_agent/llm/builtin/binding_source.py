@@ -1,0 +1,103 @@
+"""The binding: checks the tensors, then calls the launchers in order."""
+
+from cuda_agent.llm.builtin.dtypes import HALVES, STORED
+from cuda_agent.llm.builtin.lowering import Buffer
+from cuda_agent.llm.builtin.nest import Nest
+
+SCALAR_TYPES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+}
+
+
+def kernel_buffers(nests: list[Nest]) -> tuple[list[Buffer], list[Buffer]]:
+    """What the kernels read and do not write, and what they write, each once."""
+    written = {b.name: b for nest in nests for b in nest.outputs}
+    read = {a.buffer.name: a.buffer for nest in nests for a in nest.accesses if a.buffer.name not in written}
+    return list(read.values()), list(written.values())
+
+
+def binding_source(name: str, nests: list[Nest], target: str) -> str:
+    """The file kernels/NAME_binding.cpp."""
+    read, written = kernel_buffers(nests)
+    schema = [f"Tensor {b.name}" for b in read]
+    schema += [f"Tensor(w{k}!) {b.name}" for k, b in enumerate(written)]
+    params = ", ".join(f"const Tensor& {b.name}" for b in [*read, *written])
+    return "\n".join(
+        [
+            f"// Checks the tensors of {name} and runs its kernels.",
+            '#include "../binding_registry.h"',
+            "",
+            *_declarations(name, nests, target),
+            "",
+            "static void expect(const Tensor& tensor, const char* name, ScalarType type, const std::vector<int64_t>& sizes,",
+            "                   const std::vector<int64_t>& strides) {",
+            '  CHECK(tensor.scalar_type() == type, name, ": another dtype was expected");',
+            '  CHECK(tensor.dim() == static_cast<int64_t>(sizes.size()), name, ": another number of dimensions was expected");',
+            "  for (size_t k = 0; k < sizes.size(); ++k) {",
+            '    CHECK(tensor.size(k) == sizes[k], name, ": another shape was expected");',
+            '    CHECK(sizes[k] == 1 || tensor.numel() == 0 || tensor.stride(k) == strides[k], name, ": other strides were expected");',
+            "  }",
+            "}",
+            "",
+            f"void {name}({params}) {{",
+            *(_expect(b) for b in [*read, *written]),
+            *(
+                line
+                for k, nest in enumerate(nests)
+                for line in _call(f"{name}_{k}", nest, target, (written or read)[0])
+            ),
+            "}",
+            f'REGISTER_KERNEL({name}, "({", ".join(schema)}) -> ()");',
+            "",
+        ]
+    )
+
+
+def _expect(buffer: Buffer) -> str:
+    spec = buffer.spec
+    sizes = ", ".join(str(n) for n in spec.shape)
+    strides = ", ".join(str(n) for n in spec.strides)
+    kind = SCALAR_TYPES[spec.dtype]
+    return f'  expect({buffer.name}, "{buffer.name}", ScalarType::{kind}, {{{sizes}}}, {{{strides}}});'
+
+
+def _memory_type(dtype: str) -> str:
+    return "void" if dtype in HALVES else STORED[dtype]
+
+
+def _arguments(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
+    read = {access.buffer.name: access.buffer for access in nest.accesses}
+    return list(read.values()), list(nest.outputs)
+
+
+def _declarations(name: str, nests: list[Nest], target: str) -> list[str]:
+    lines = []
+    for k, nest in enumerate(nests):
+        read, written = _arguments(nest)
+        params = [f"const {_memory_type(b.spec.dtype)}*" for b in read]
+        params += [f"{_memory_type(b.spec.dtype)}*" for b in written]
+        if target == "cuda":
+            params.append("cudaStream_t")
+        lines.append(f'extern "C" void {name}_{k}({", ".join(params)});')
+    return lines
+
+
+def _call(function: str, nest: Nest, target: str, device: Buffer) -> list[str]:
+    if nest.total == 0:
+        return []
+    read, written = _arguments(nest)
+    args = [f"in<{_memory_type(b.spec.dtype)}>({b.name})" for b in read]
+    args += [f"out<{_memory_type(b.spec.dtype)}>({b.name})" for b in written]
+    if target != "cuda":
+        return [f"  {function}({', '.join(args)});"]
+    args.append(f"current_stream({device.name})")
+    return [f"  {function}({', '.join(args)});", f'  check_launch("{function}");']

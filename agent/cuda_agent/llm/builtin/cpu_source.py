@@ -1,0 +1,236 @@
+"""A stage as C++ with OpenMP."""
+
+from dataclasses import dataclass
+
+from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
+from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.loop_text import (
+    declared,
+    decompose,
+    emit_nest,
+    offset_text,
+    output_steps,
+    step_text,
+    stored,
+)
+from cuda_agent.llm.builtin.nest import Access, Nest
+from cuda_agent.llm.builtin.prelude import write_prelude
+
+PARALLEL_FROM = 16384
+"""Elements below which waking the threads costs more than they save."""
+
+
+@dataclass(frozen=True)
+class CpuOptions:
+    """What a variant of a kernel may change."""
+
+    stream: bool = False
+    """Non-temporal stores: the output's cache lines are not read before they are written."""
+    chunk: int = 4096
+    """Elements that one task computes in one go."""
+    tile_rows: int = 16
+    tile_columns: int = 128
+    tiled: bool = True
+    """Transposed inputs go through a tile in the first-level cache."""
+    simd: bool = True
+    fast_math: bool = True
+    """Polynomials that vectorise instead of libm."""
+
+
+def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) -> str:
+    """The whole file: settings, the functions it needs, a launcher for each stage."""
+    functions: set[str] = set()
+    bodies = [_launcher(f"{name}_{k}", nest, options, functions) for k, nest in enumerate(nests)]
+    if options.simd:
+        functions.add("stream")
+    if any(b.spec.dtype in HALVES for nest in nests for b in nest.outputs):
+        functions.add("memory")
+    maths = ["fast_math.h", "std_math.h"] if options.fast_math else ["std_math.h"]
+    prelude = write_prelude(functions, [*maths, "ops.h", "memory_cpu.h"])
+    head = [
+        *title.splitlines(),
+        "#include <cmath>",
+        "#include <cstdint>",
+        "#include <cstring>",
+        "#include <type_traits>",
+        "#if defined(__AVX__)",
+        "#include <immintrin.h>",
+        "#endif",
+        "",
+        "#define FN static inline",
+        "",
+        "namespace {",
+        "",
+        *settings(options),
+        "",
+        prelude,
+        "",
+        "}  // namespace",
+        "",
+    ]
+    return "\n".join([*head, *bodies])
+
+
+def settings(options: CpuOptions) -> list[str]:
+    """The lines that variants of one structure differ in."""
+    return [
+        f"constexpr bool kStream = {'true' if options.stream else 'false'};",
+        f"constexpr int64_t kChunk = {options.chunk};",
+        f"constexpr int64_t kTileRows = {options.tile_rows};",
+        f"constexpr int64_t kTileColumns = {options.tile_columns};",
+    ]
+
+
+def signature(name: str, nest: Nest) -> str:
+    """The launcher's declaration, without a semicolon."""
+    return f'extern "C" void {name}({", ".join(declared(nest))})'
+
+
+def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -> str:
+    if nest.total == 0:
+        return f"{signature(name, nest)} {{}}\n"
+    tiled = options.tiled and nest.tile_axis is not None
+    body = _tiled(nest, options, functions) if tiled else _rows(nest, options, functions)
+    return "\n".join([f"{signature(name, nest)} {{", *(f"  {line}" if line else "" for line in body), "}", ""])
+
+
+def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
+    outer = list(range(len(nest.sizes) - 1))
+    rows = nest.total // nest.inner
+    emitted = emit_nest(nest, lambda access: _element(access, "column"), outer, "column")
+    functions |= emitted.functions
+    return [
+        f"constexpr int64_t kInner = {nest.inner}, kRows = {rows};",
+        "constexpr int64_t kColumns = kInner < kChunk ? kInner : kChunk;",
+        "constexpr int64_t kGroup = kInner < kChunk ? kChunk / kInner : 1;",
+        "constexpr int64_t kParts = (kInner + kColumns - 1) / kColumns;",
+        "constexpr int64_t kGroups = (kRows + kGroup - 1) / kGroup;",
+        f"#pragma omp parallel if (kInner * kRows > {PARALLEL_FROM})",
+        "{",
+        *_buffers(nest, "kGroup * kColumns"),
+        "#pragma omp for schedule(static)",
+        "for (int64_t task = 0; task < kGroups * kParts; ++task) {",
+        "  const int64_t first = task / kParts * kGroup, begin = task % kParts * kColumns;",
+        "  const int64_t last = first + kGroup < kRows ? first + kGroup : kRows;",
+        "  const int64_t count = begin + kColumns < kInner ? kColumns : kInner - begin;",
+        "  for (int64_t row = first; row < last; ++row) {",
+        *(f"    {line}" for line in decompose(nest, outer, "row")),
+        *(f"    {line}" for line in _row_pointers(nest, nest.accesses, outer, "begin")),
+        *(
+            f"    {STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? "
+            f"staged_{b.name} + (row - first) * count : {b.name} + row * kInner + begin;"
+            for b in nest.outputs
+        ),
+        *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
+        "  }",
+        *_flush(nest, "first * kInner + begin", "(last - first) * count", options),
+        "}",
+        "}",
+    ]
+
+
+def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
+    axis = nest.tile_axis
+    assert axis is not None
+    moved = [access for access in nest.accesses if nest.is_transposed(access)]
+    direct = [access for access in nest.accesses if not nest.is_transposed(access)]
+
+    def element(access: Access) -> str:
+        return f"tile_{access.name}[line * kTileColumns + column]" if access in moved else _element(access, "column")
+
+    outer = [k for k in range(len(nest.sizes) - 1) if k != axis]
+    emitted = emit_nest(nest, element, [*outer, axis], "column")
+    functions |= emitted.functions
+    steps = output_steps(nest)
+    row = " + ".join([*(step_text(f"d{k}", steps[k]) for k in [*outer, axis]), "begin"])
+    count = nest.total // (nest.inner * nest.sizes[axis])
+    return [
+        f"constexpr int64_t kLines = {nest.sizes[axis]}, kInner = {nest.inner}, kOuter = {count};",
+        "constexpr int64_t kDown = (kLines + kTileRows - 1) / kTileRows;",
+        "constexpr int64_t kAcross = (kInner + kTileColumns - 1) / kTileColumns;",
+        f"#pragma omp parallel if (kLines * kInner * kOuter > {PARALLEL_FROM})",
+        "{",
+        *_buffers(nest, "kTileColumns"),
+        *(f"alignas(64) {STORED[a.buffer.spec.dtype]} tile_{a.name}[kTileRows * kTileColumns];" for a in moved),
+        "#pragma omp for schedule(static)",
+        "for (int64_t task = 0; task < kOuter * kDown * kAcross; ++task) {",
+        "  const int64_t begin = task % kAcross * kTileColumns, top = task / kAcross % kDown * kTileRows;",
+        "  const int64_t count = begin + kTileColumns < kInner ? kTileColumns : kInner - begin;",
+        "  const int64_t lines = top + kTileRows < kLines ? kTileRows : kLines - top;",
+        *(["  const int64_t outer = task / (kAcross * kDown);"] if outer else []),
+        *(f"  {line}" for line in decompose(nest, outer, "outer")),
+        *(line for access in moved for line in _fill_tile(access, axis, outer)),
+        "  for (int64_t line = 0; line < lines; ++line) {",
+        f"    const int64_t d{axis} = top + line;",
+        *(f"    {line}" for line in _row_pointers(nest, direct, [*outer, axis], "begin")),
+        *(
+            f"    {STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? staged_{b.name} : {b.name} + {row};"
+            for b in nest.outputs
+        ),
+        *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
+        *(f"  {line}" for line in _flush(nest, row, "count", options)),
+        "  }",
+        "}",
+        "}",
+    ]
+
+
+def _fill_tile(access: Access, axis: int, outer: list[int]) -> list[str]:
+    start = offset_text(access.index, outer, "begin")
+    stride = access.index.strides[-1]
+    dtype = STORED[access.buffer.spec.dtype]
+    return [
+        "  for (int64_t column = 0; column < count; ++column) {",
+        f"    const {dtype}* from = {access.buffer.name} + {start} + top + column * {stride};",
+        "    if (lines == kTileRows)",
+        f"      for (int64_t line = 0; line < kTileRows; ++line) tile_{access.name}[line * kTileColumns + column] = from[line];",
+        "    else",
+        f"      for (int64_t line = 0; line < lines; ++line) tile_{access.name}[line * kTileColumns + column] = from[line];",
+        "  }",
+    ]
+
+
+def _element(access: Access, column: str) -> str:
+    stride = access.index.strides[-1]
+    if stride == 0:
+        return f"{access.name}[0]"
+    return f"{access.name}[{column}]" if stride == 1 else f"{access.name}[{column} * {stride}]"
+
+
+def _row_pointers(nest: Nest, accesses: "tuple[Access, ...] | list[Access]", outer: list[int], begin: str) -> list[str]:
+    return [
+        f"const {STORED[a.buffer.spec.dtype]}* {a.name} = {a.buffer.name} + ({offset_text(a.index, outer, begin)});"
+        for a in accesses
+    ]
+
+
+def _buffers(nest: Nest, count: str) -> list[str]:
+    return [f"alignas(64) {STORED[b.spec.dtype]} staged_{b.name}[kStream ? {count} : 1];" for b in nest.outputs]
+
+
+def _inner_loop(nest: Nest, emitted: Emitted, options: CpuOptions, count: str) -> list[str]:
+    pragma = ["#pragma omp simd"] if options.simd else []
+    return [
+        *pragma,
+        f"for (int64_t column = 0; column < {count}; ++column) {{",
+        *(f"  {line}" for line in emitted.statements),
+        *(
+            f"  to_{b.name}[column] = {stored(b.spec.dtype, result)};"
+            for b, result in zip(nest.outputs, emitted.results, strict=True)
+        ),
+        "}",
+    ]
+
+
+def _flush(nest: Nest, start: str, count: str, options: CpuOptions) -> list[str]:
+    if not options.simd:
+        return []
+    return [
+        "  if (kStream) {",
+        *(
+            f"    stream_copy({b.name} + {start}, staged_{b.name}, static_cast<size_t>({count}) * {ITEM_BYTES[b.spec.dtype]});"
+            for b in nest.outputs
+        ),
+        "    stream_fence();",
+        "  }",
+    ]

@@ -1,0 +1,145 @@
+"""A design: the kernels of one operator, their variants in the order in which they are worth trying, and their files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuda_agent.llm.builtin.binding_source import binding_source
+from cuda_agent.llm.builtin.cpu_source import CpuOptions, cpu_source
+from cuda_agent.llm.builtin.cuda_source import CudaOptions, cuda_source
+from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
+from cuda_agent.llm.builtin.graph import Graph
+from cuda_agent.llm.builtin.lowering import Plan
+from cuda_agent.llm.builtin.module_source import module_source
+from cuda_agent.llm.builtin.nest import Nest, plan_nest
+
+STREAM_FROM_BYTES = 4 << 20
+"""Outputs from this size on are written past the caches first."""
+CONSERVATIVE = "plain"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to write the kernels."""
+
+    name: str
+    options: CpuOptions | CudaOptions
+    idea: str
+    """What it changes and why, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Everything that is decided before a file is written."""
+
+    name: str
+    summary: str
+    """What the kernels do, in a sentence."""
+    graph: Graph
+    plan: Plan
+    nests: tuple[Nest, ...]
+
+    @property
+    def target(self) -> str:
+        """cpu or cuda."""
+        return self.graph.target
+
+    @property
+    def kernel_path(self) -> str:
+        """The file that variants differ in."""
+        return f"kernels/{self.name}.{'cu' if self.target == 'cuda' else 'cpp'}"
+
+    @property
+    def kernel_bytes(self) -> int:
+        """What the kernels must read and write."""
+        return sum(_nest_bytes(nest) for nest in self.nests)
+
+    def kernel(self, variant: Variant) -> str:
+        """The text of the kernel file."""
+        title = f"// {self.summary}\n// variant: {variant.name}"
+        nests = list(self.nests)
+        if isinstance(variant.options, CudaOptions):
+            return cuda_source(self.name, nests, variant.options, title)
+        return cpu_source(self.name, nests, variant.options, title)
+
+    def files(self, variant: Variant) -> dict[str, str]:
+        """Every file of the submission, by its path."""
+        nests = list(self.nests)
+        return {
+            self.kernel_path: self.kernel(variant),
+            f"kernels/{self.name}_binding.cpp": binding_source(self.name, nests, self.target),
+            "model_new.py": module_source(self.name, self.graph, self.plan, nests),
+        }
+
+    def variants(self) -> Mapping[str, Variant]:
+        """By name, the best expected first, the conservative one last."""
+        found = _cuda_variants(self) if self.target == "cuda" else _cpu_variants(self)
+        return {variant.name: variant for variant in found}
+
+
+def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
+    """Plan the loops of every stage."""
+    buffers = dict(plan.inputs)
+    for stage in plan.stages:
+        buffers |= {store.buffer.name: store.buffer for store in stage.stores}
+    return Design(name, summary, graph, plan, tuple(plan_nest(stage, buffers) for stage in plan.stages))
+
+
+def _nest_bytes(nest: Nest) -> int:
+    read = {access.buffer.name: access.buffer.spec.bytes for access in nest.accesses}
+    return sum(read.values()) + sum(nest.total * ITEM_BYTES[b.spec.dtype] for b in nest.outputs)
+
+
+def _cpu_variants(design: Design) -> list[Variant]:
+    written = max(nest.total * ITEM_BYTES[b.spec.dtype] for nest in design.nests for b in nest.outputs)
+    stream = written >= STREAM_FROM_BYTES
+    first = CpuOptions(stream=stream)
+    variants = [
+        Variant("streamed", CpuOptions(stream=True), "write the output past the caches, so that it is not read first"),
+        Variant("cached", CpuOptions(), "write the output through the caches, where it may be read from soon"),
+    ]
+    if not stream:
+        variants.reverse()
+    if any(nest.tile_axis is not None for nest in design.nests):
+        variants += [
+            Variant(
+                "wide-tiles",
+                CpuOptions(stream=stream, tile_rows=32, tile_columns=256),
+                "larger tiles: longer runs of stores, more lines of the transposed input in use at once",
+            ),
+            Variant(
+                "square-tiles",
+                CpuOptions(stream=stream, tile_rows=32, tile_columns=32),
+                "smaller square tiles: fewer pages of the transposed input in use at once",
+            ),
+        ]
+    else:
+        variants.append(
+            Variant(
+                "small-chunks",
+                CpuOptions(stream=first.stream, chunk=1024),
+                "smaller pieces a task, which stay in the first-level cache",
+            )
+        )
+    plain = CpuOptions(tiled=False, simd=False, fast_math=False)
+    return [
+        *variants,
+        Variant(CONSERVATIVE, plain, "libm, plain loops and no tiles: slower, and nothing that could be wrong"),
+    ]
+
+
+def _cuda_variants(design: Design) -> list[Variant]:
+    return [
+        Variant("vector", CudaOptions(), "sixteen bytes a load and store where the layout allows it"),
+        Variant(
+            "streaming",
+            CudaOptions(streaming=True),
+            "mark the output as used once, so that it leaves the L2 cache to the inputs",
+        ),
+        Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
+        Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
+        Variant(
+            CONSERVATIVE,
+            CudaOptions(vector=False, tiled=False),
+            "one element a thread at a time: slower, and nothing that could be wrong",
+        ),
+    ]

@@ -1,0 +1,26 @@
+//@ memory:
+template <typename T>
+FN T load(T x) { return x; }
+FN float load(__half x) { return __half2float(x); }
+FN float load(__nv_bfloat16 x) { return __bfloat162float(x); }
+FN __half store_float16(float x) { return __float2half_rn(x); }
+FN __nv_bfloat16 store_bfloat16(float x) { return __float2bfloat16_rn(x); }
+FN float round_to_float16(float x) { return load(store_float16(x)); }
+FN float round_to_bfloat16(float x) { return load(store_bfloat16(x)); }
+//@ pack:
+// Sixteen bytes at once.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T item[N];
+};
+template <bool Streaming, typename T, int N>
+FN void store(T* to, const Pack<T, N>& pack) {
+  if constexpr (Streaming && sizeof(pack) == 16)
+    __stcs(reinterpret_cast<float4*>(to), *reinterpret_cast<const float4*>(&pack));
+  else if constexpr (Streaming && sizeof(pack) == 8)
+    __stcs(reinterpret_cast<float2*>(to), *reinterpret_cast<const float2*>(&pack));
+  else if constexpr (Streaming && sizeof(pack) == 4)
+    __stcs(reinterpret_cast<float*>(to), *reinterpret_cast<const float*>(&pack));
+  else
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}

@@ -1,0 +1,23 @@
+"""Which recipe an operator gets, by its graph alone."""
+
+from cuda_agent.llm.builtin.design import Design, make_design
+from cuda_agent.llm.builtin.graph import Graph, Unsupported
+from cuda_agent.llm.builtin.lowering import Lowering
+
+
+def choose(graph: Graph) -> Design:
+    """The design for an operator.
+
+    Raises:
+        Unsupported: no recipe covers it; the message names what is in the way.
+    """
+    if graph.target not in ("cpu", "cuda"):
+        raise Unsupported(f"the target {graph.target!r}")
+    plan = Lowering(graph).run()
+    if plan.products:
+        summary = (
+            "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."
+        )
+        return make_design("diagonal_product", summary, graph, plan)
+    summary = f"{plan.operations} pointwise operations fused into one pass over memory."
+    return make_design("pointwise_chain", summary, graph, plan)
