@@ -1,0 +1,171 @@
+"""The judge role: draws seeds, holds the clock and decides; it runs no tensor operation and no submission."""
+
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuda_agent_judge import checking, compare, timing, verdict
+from cuda_agent_judge.build import BuildResult, build
+from cuda_agent_judge.checking import Checker
+from cuda_agent_judge.processes import JudgeEnds
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.report import Command, Report
+from cuda_agent_judge.session import Session
+from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
+from cuda_agent_judge.submission import Submission, fingerprint
+from cuda_agent_judge.workers import Refused, Workers
+
+
+class Judgement:
+    """One command's way to its report."""
+
+    def __init__(self, session: Session, report: Report, ends: JudgeEnds) -> None:
+        self._session = session
+        self.report = report
+        self._ends = ends
+        self._workers = Workers(ends, session)
+
+    def baseline(self) -> None:
+        """Time eager and torch.compile alone."""
+        self._start_reference()
+        self._wait_for_reference()
+        self._time(None)
+        self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
+
+    def submission(self, workspace: Path, submission: Submission, *, timed: bool) -> None:
+        """Build, check and (where asked) time a submission."""
+        self._start_reference()
+        built = self._build(workspace)
+        if fingerprint(workspace) != submission.sha256:
+            raise Refused("tampering", "the submission changed while it was judged; leave it alone until the judge ends")
+        shared, fds = self._wait_for_reference()
+        self._load(submission, built, shared, fds)
+        checker = Checker(self._workers, self._session, shared)
+        try:
+            checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
+            checker.audit()
+            degenerate = checker.degenerate()
+            self.report = replace(self.report, status="correct", reason="every checked call was right")
+            if timed:
+                self._memory()
+                self._time(checker)
+            checker.check_weights()
+        finally:
+            self.report = replace(
+                self.report,
+                errors=list(checker.errors.values()),
+                checked_calls=checker.calls,
+                notes=self.report.notes + checker.notes,
+            )
+        if degenerate:
+            raise Refused("not_counted", f"the submission is right, but the operator cannot tell kernels apart: {degenerate}")
+
+    def build_only(self, workspace: Path) -> None:
+        """Compile and nothing else."""
+        built = self._build(workspace)
+        reason = f"built in {built.seconds:.1f} s" if built.library else "there is nothing to build under kernels/"
+        self.report = replace(self.report, status="compiled", reason=reason)
+
+    def _build(self, workspace: Path) -> BuildResult:
+        session = self._session
+        out_dir = session.build_dir / ("final" if self.report.final else "loop")
+        built = build(
+            workspace, out_dir, target=session.target, clean=self.report.final, timeout_s=session.build_timeout_s
+        )
+        self.report = replace(self.report, build_s=built.seconds)
+        if not built.ok:
+            raise Refused("compile_error", "the kernels do not compile", built.log)
+        return built
+
+    def _start_reference(self) -> None:
+        self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed()})
+
+    def _wait_for_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+        frame = self._workers.hear_reference()
+        return frame.body, frame.fds
+
+    def _load(self, submission: Submission, built: BuildResult, shared: dict[str, Any], fds: tuple[int, ...]) -> None:
+        session = self._session
+        setup = {
+            "target": session.target,
+            "precision": session.effective_precision,
+            "output_lifetime": session.output_lifetime,
+            "shared": shared,
+        }
+        self._workers.ask_candidate(Kind.SETUP, setup, fds)
+        library = _sealed(built.library, submission)
+        load = {"library": library, "style": built.style, "source": str(submission.source)}
+        self._workers.ask_candidate(Kind.LOAD, load)
+
+    def _memory(self) -> None:
+        peaks = {"eager": self._workers.ask_reference(Kind.MEMORY, {"side": "eager"})["bytes"]}
+        claimed = self._workers.ask_candidate(Kind.MEMORY).get("bytes")
+        if isinstance(claimed, int):
+            peaks["submission"] = claimed
+        self.report = replace(self.report, peak_memory_bytes=peaks)
+
+    def _time(self, checker: Checker | None) -> None:
+        if checker is None:
+            self._workers.ask_reference(Kind.DRAW, {"variant": "native", "seed": checking.new_seed()})
+            self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
+        compiled = self._workers.ask_reference(Kind.WARM)
+        sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
+        headline = "compile" if compiled["ok"] else "eager"
+        timer = timing.Timer(self._workers, checker, self._session.target)
+        effort = timing.FINAL if self.report.final else timing.IN_LOOP
+        found = timer.measure(sides, headline, effort)
+        notes = list(self.report.notes) + found.notes
+        if not compiled["ok"]:
+            notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
+        latencies = {side: latency(spans) for side, spans in found.spans.items()}
+        self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
+        if checker is not None:
+            self._decide(found, headline)
+
+    def _decide(self, found: timing.Measured, headline: str) -> None:
+        seed = checking.new_seed()
+        mine = found.spans["submission"]
+        ratios = {
+            side: ratio_interval(log_ratios(mine, spans), seed)
+            for side, spans in found.spans.items()
+            if side != "submission"
+        }
+        status = verdict.status_of(ratios[headline], final=self.report.final)
+        self.report = replace(
+            self.report,
+            status=status,
+            reason=verdict.reason_of(status, ratios[headline], headline),
+            speedup={side: inverse(ratio) for side, ratio in ratios.items()},
+        )
+
+
+def _sealed(library: Path | None, submission: Submission) -> str:
+    """Copy the library beside the sealed source, where nobody rebuilds it under the judge."""
+    if library is None:
+        return ""
+    copy = submission.source.parent / library.name
+    copy.write_bytes(library.read_bytes())
+    copy.chmod(0o755)
+    return str(copy)
+
+
+def empty_report(command: Command, session: Session, *, final: bool, nonce: str) -> Report:
+    """A report of what is known before anything ran."""
+    return Report(
+        command,
+        "inconclusive",
+        final=final,
+        nonce=nonce,
+        target=session.target,
+        rules={
+            "precision": session.effective_precision,
+            "libraries": session.libraries,
+            "output_lifetime": session.output_lifetime,
+            "baseline": "torch.compile default mode",
+            "tolerance": compare.RULE,
+        },
+        environment={"torch": torch.__version__, "python": platform.python_version(), "machine": platform.machine()},
+    )
