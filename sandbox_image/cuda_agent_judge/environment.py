@@ -44,5 +44,6 @@ def clean(given: dict[str, str]) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "CUDA_MODULE_LOADING": "LAZY",
+        "KINETO_LOG_LEVEL": "99",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }

@@ -17,7 +17,7 @@ from cuda_agent_judge.report import Status
 from cuda_agent_judge.session import Session
 
 _REFERENCE_LIMIT_S = 900.0
-_GRACE_S = 5.0
+_GRACE_S = 1.0
 
 
 class Refused(Exception):
