@@ -129,7 +129,9 @@ def load(directory: Path) -> Operator:
     if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
         raise OperatorFault(f"{FILE} defines no class Model(torch.nn.Module): name the operator's module Model")
     if not callable(getattr(module, "get_inputs", None)):
-        raise OperatorFault(f"{FILE} defines no function get_inputs(): add one that returns the list of forward's arguments")
+        raise OperatorFault(
+            f"{FILE} defines no function get_inputs(): add one that returns the list of forward's arguments"
+        )
     return Operator(directory, module)
 
 
