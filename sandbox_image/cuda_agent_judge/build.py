@@ -1,7 +1,7 @@
 """Builds a submission's kernels into one shared library, incrementally.
 
-A build directory holds sealed copies of the sources, object files with what they were made from, and the last few libraries
-by content. It belongs to one build at a time (flock); a library handed out is not changed by later builds.
+A build directory holds sealed copies of the sources, object files with what they were made from, and the last few
+libraries by content. It belongs to one build at a time (flock); a library handed out is not changed by later builds.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_agent_judge.compiling import BuildTimeout, Finished, Job, error_lines, run_all, shortened
+from cuda_agent_judge.compiling import LINK, BuildTimeout, Finished, Job, error_lines, run_all, shortened
 from cuda_agent_judge.objects import ObjectStore, file_sha256
 from cuda_agent_judge.sources import KERNELS, SourceFault, Submission, read_submission, write_if_changed
 from cuda_agent_judge.toolchain import Style, Target, Toolchain, ToolchainFault, build_environment, find_toolchain
@@ -65,12 +65,11 @@ def build(
 ) -> BuildResult:
     """Build what stands in `workspace`; never raises for a faulty submission or a missing compiler.
 
-    `template` holds the binding files that are built (default: the workspace template beside this package). `clean` forgets
-    everything in `out_dir`. `arch` ("90a") replaces the question to the GPU.
+    `template` holds the binding files that are built (default: the workspace template beside this package). `clean`
+    forgets everything in `out_dir`. `arch` ("90a") replaces the question to the GPU.
     """
     started = time.monotonic()
     try:
-        # Only `none` builds nothing; the style is known once the sources are read.
         submission = read_submission(workspace)
         style = _style(submission, target)
     except (SourceFault, BuildFault) as fault:
@@ -160,8 +159,10 @@ class _Build:
         if not failed:
             return
         logs = [f"{done.job.name}:\n{shortened(done.output.strip(), 12_000 // len(failed) + 1000)}" for done in failed]
-        errors = [line for done in failed for line in error_lines(done.output)[:3]]
-        raise BuildFault(failed[0].reason, shortened("\n".join([failed[0].reason, *errors, "", *logs])))
+        reason = failed[0].reason
+        # The reason stands above and has the first line already.
+        errors = [line for done in failed for line in error_lines(done.output)[:3] if line[:300] not in reason]
+        raise BuildFault(reason, shortened("\n".join([reason, *errors, "", *logs])))
 
     def _link(self, objects: list[Path], sealed: Path) -> Path:
         command = self.toolchain.link_command(objects, Path(LIBRARY), self.style)
@@ -172,18 +173,16 @@ class _Build:
             return library
         temporary = self.out_dir / "lib" / ".new" / LIBRARY
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        job = Job("the link", tuple(self.toolchain.link_command(objects, temporary, self.style)))
+        job = Job(LINK, tuple(self.toolchain.link_command(objects, temporary, self.style)))
         [done] = self._run([job], sealed)
         if done.code:
-            raise BuildFault(
-                done.reason.replace("the link does not compile", "the link failed"), shortened(done.output)
-            )
+            raise BuildFault(done.reason, shortened(done.output))
         missing = [name for name in _UNRESOLVED.findall(done.output) if not _FOUND_AT_LOAD.match(name)]
         if missing:
             raise BuildFault(
-                f"no source defines {missing[0]!r}, which is called: define it, with the same name and types and the same "
+                f"no source defines {missing[0]!r}, which is called: define it, with the same name, types and "
                 '`extern "C"` on both sides',
-                shortened(done.output),
+                "\n".join(f"error: undefined reference to {name!r}" for name in dict.fromkeys(missing)),
             )
         library.parent.mkdir(parents=True)
         temporary.replace(library)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+LINK = "the link"
+"""Name of the job that links."""
 LOG_LIMIT = 16_000
 """Characters of a log that is handed on."""
 _READ_LIMIT = 400_000
@@ -64,9 +66,10 @@ class Finished:
         for pattern, sentence in _SANDBOX_LIMITS:
             if line := next((line for line in self.output.splitlines() if pattern.search(line)), ""):
                 return sentence.format(what=f"{self.job.name} ({line.strip()[:200]})")
+        failed = f"{self.job.name} {'fails' if self.job.name == LINK else 'does not compile'}"
         if first := next(iter(error_lines(self.output)), ""):
-            return f"{self.job.name} does not compile: {first[:300]}"
-        return f"{self.job.name} does not compile: {Path(self.job.command[0]).name} ended with exit code {self.code}"
+            return f"{failed}: {first[:300]}"
+        return f"{failed}: {Path(self.job.command[0]).name} ended with exit code {self.code}"
 
 
 @dataclass(frozen=True)

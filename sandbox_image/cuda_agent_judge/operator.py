@@ -59,12 +59,12 @@ class Operator:
         args, kwargs = self.init_inputs()
 
         def construct() -> torch.nn.Module:
-            model: torch.nn.Module = self.module.Model(*args, **kwargs)
-            return model
+            made: torch.nn.Module = self.module.Model(*args, **kwargs)
+            return made
 
         with _blamed("the constructor of Model, called with get_init_inputs(),", self.directory, device):
-            model = _on_device(construct, device, seed).to(device).eval()
-        return model
+            model: torch.nn.Module = _on_device(construct, device, seed)
+            return model.to(device).eval()
 
     def get_inputs(self, seed: int, device: Device) -> list[Any] | dict[str, Any]:
         """The arguments of forward: a list of positional ones, or a dict of keyword ones.
@@ -86,7 +86,7 @@ class Operator:
         Raises:
             OperatorFault: forward fails, or nothing it returns is a tensor.
         """
-        device = "cuda" if any(_on_cuda(leaf) for leaf in flatten(inputs)[0]) else "cpu"
+        device: Device = "cuda" if any(_on_cuda(leaf) for leaf in flatten(inputs)[0]) else "cpu"
         with _blamed("forward", self.directory, device), torch.no_grad():
             result = call(model, inputs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in flatten(result)[0]):

@@ -44,7 +44,7 @@ class Toolchain:
     def compile_command(self, source: str, object_file: Path, depfile: Path, style: Style) -> list[str]:
         """The command that compiles one source, run in the folder of the sealed sources."""
         defines = ["-DTORCH_EXTENSION_NAME=cuda_extension", "-D_GLIBCXX_USE_CXX11_ABI=1"] if style == "pybind" else []
-        includes = ["-I.", *(f"-isystem{folder}" for folder in self._includes(style))]
+        includes = ["-I.", *(word for folder in self._includes(style) for word in ("-isystem", str(folder)))]
         files = ["-MD", "-MF", str(depfile), "-c", source, "-o", str(object_file)]
         if self.cuda is None:
             return [self.cxx, *_CXX_FLAGS, *defines, *includes, *files]
@@ -66,7 +66,7 @@ class Toolchain:
         return [self.cuda.nvcc, *flags, *defines, *includes, *files]
 
     def link_command(self, objects: list[Path], library: Path, style: Style) -> list[str]:
-        """The command that links the library; `-z defs` as warnings, so that `build` can sort out what is found at load."""
+        """The command that links the library; it warns of undefined names, `build` knows which are found at load."""
         lib = self.torch / "lib"
         names = ["torch", "torch_cpu", "c10"]
         if style == "pybind":
