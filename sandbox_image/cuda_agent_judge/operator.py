@@ -140,6 +140,32 @@ def call(model: torch.nn.Module, inputs: list[Any] | dict[str, Any]) -> Any:
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
 
 
+def clone_inputs(inputs: Any) -> Any:
+    """Inputs of their own for one side; strides are kept, other leaves than tensors are handed on."""
+    leaves, spec = flatten(inputs)
+    return unflatten([_clone(leaf) for leaf in leaves], spec)
+
+
+def _clone(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.layout is not torch.strided or leaf.is_nested or _is_dense(leaf):
+        return leaf.clone()
+    # clone() would close the gaps between the elements.
+    flat = leaf.as_strided([leaf.untyped_storage().nbytes() // leaf.element_size()], [1], 0)
+    return flat.clone().as_strided(leaf.size(), leaf.stride(), leaf.storage_offset())
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie side by side without gaps and overlaps, in whatever order."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 def _split_init_inputs(model: type, given: Any) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(given, dict):
         return [], dict(given)
