@@ -59,12 +59,12 @@ class Operator:
         args, kwargs = self.init_inputs()
 
         def construct() -> torch.nn.Module:
-            model: torch.nn.Module = self.module.Model(*args, **kwargs)
-            return model
+            made: torch.nn.Module = self.module.Model(*args, **kwargs)
+            return made
 
         with _blamed("the constructor of Model, called with get_init_inputs(),", self.directory, device):
-            model = _on_device(construct, device, seed).to(device).eval()
-        return model
+            model: torch.nn.Module = _on_device(construct, device, seed)
+            return model.to(device).eval()
 
     def get_inputs(self, seed: int, device: Device) -> list[Any] | dict[str, Any]:
         """The arguments of forward: a list of positional ones, or a dict of keyword ones.
@@ -86,7 +86,7 @@ class Operator:
         Raises:
             OperatorFault: forward fails, or nothing it returns is a tensor.
         """
-        device = "cuda" if any(_on_cuda(leaf) for leaf in flatten(inputs)[0]) else "cpu"
+        device: Device = "cuda" if any(_on_cuda(leaf) for leaf in flatten(inputs)[0]) else "cpu"
         with _blamed("forward", self.directory, device), torch.no_grad():
             result = call(model, inputs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in flatten(result)[0]):
@@ -138,6 +138,32 @@ def load(directory: Path) -> Operator:
 def call(model: torch.nn.Module, inputs: list[Any] | dict[str, Any]) -> Any:
     """Call a module with what get_inputs returned."""
     return model(**inputs) if isinstance(inputs, dict) else model(*inputs)
+
+
+def clone_inputs(inputs: Any) -> Any:
+    """Inputs of their own for one side; strides are kept, other leaves than tensors are handed on."""
+    leaves, spec = flatten(inputs)
+    return unflatten([_clone(leaf) for leaf in leaves], spec)
+
+
+def _clone(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if leaf.layout is not torch.strided or leaf.is_nested or _is_dense(leaf):
+        return leaf.clone()
+    # clone() would close the gaps between the elements.
+    flat = leaf.as_strided([leaf.untyped_storage().nbytes() // leaf.element_size()], [1], 0)
+    return flat.clone().as_strided(leaf.size(), leaf.stride(), leaf.storage_offset())
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie side by side without gaps and overlaps, in whatever order."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def _split_init_inputs(model: type, given: Any) -> tuple[list[Any], dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Nested arguments and results as a flat list of leaves and back. Standard library only: a leaf is whatever is no container.
+"""Nested arguments and results as a flat list of leaves and back. Standard library only.
 
-Containers are dict (insertion order kept), list and tuple (named ones included). None, numbers, strings, tensors and any
-other object are leaves.
+Containers are dict (insertion order kept), list and tuple (named ones included). None, numbers, strings, tensors and
+any other object are leaves.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ class Spec:
         return 1 if self.kind == "leaf" else sum(child.leaves for child in self.children)
 
     def to_json(self) -> Any:
-        """The structure as plain JSON: null for a leaf, `{"list": [...]}`, `{"tuple": [...]}`, `{"dict": [[key, ...], ...]}`."""
+        """The structure as JSON: null for a leaf, else `{"list": []}`, `{"tuple": []}` or `{"dict": [[key, item]]}`."""
         if self.kind == "leaf":
             return None
         children = [child.to_json() for child in self.children]
