@@ -13,7 +13,8 @@ from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
-from cuda_agent_judge.submission import Submission, SubmissionMissing, seal
+from cuda_agent_judge.sources import SourceFault
+from cuda_agent_judge.submission import Sealed, SubmissionMissing, operator_note, seal
 from cuda_agent_judge.workers import Refused, serve_candidate, serve_reference
 
 _CALLS = 400
@@ -38,27 +39,30 @@ def execute(request: Request) -> Report:
     Raises:
         JudgeFault: the judge failed.
     """
-    sealed = Path(tempfile.mkdtemp(prefix="cuda-agent-judge-"))
-    sealed.chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="cuda-agent-judge-"))
+    folder.chmod(0o755)
     try:
-        return _execute(request, sealed)
+        return _execute(request, folder)
     finally:
-        shutil.rmtree(sealed, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _execute(request: Request, sealed: Path) -> Report:
+def _execute(request: Request, folder: Path) -> Report:
     session = request.session
     final = request.final and request.command == "verdict"
     report = empty_report(request.command, session, final=final, nonce=request.nonce)
-    submission: Submission | None = None
-    if request.command in ("verify", "verdict") or (request.command == "profile" and not request.baseline):
+    sealed: Sealed | None = None
+    if request.command != "analyze" and not (request.command == "profile" and request.baseline):
         try:
-            submission = seal(request.workspace, sealed)
+            sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
         except SubmissionMissing as error:
             return replace(report, status="incorrect", reason=str(error))
-        report = replace(report, submission_sha256=submission.sha256)
+        except SourceFault as error:
+            return replace(report, status="compile_error", reason=str(error))
+        notes = operator_note(request.workspace, session.operator_dir)
+        report = replace(report, submission_sha256=sealed.sha256, notes=notes)
     roles = Roles(
-        judge=lambda ends: _judge(request, report, submission, ends),
+        judge=lambda ends: _judge(request, report, sealed, ends),
         reference=serve_reference(session),
         candidate=serve_candidate(None),
     )
@@ -70,9 +74,9 @@ def _execute(request: Request, sealed: Path) -> Report:
         raise JudgeFault(str(error)) from error
 
 
-def _judge(request: Request, report: Report, submission: Submission | None, ends: JudgeEnds) -> dict[str, Any]:
+def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
     judgement = Judgement(request.session, report, ends)
-    task = _task(request, submission, judgement)
+    task = _task(request, sealed, judgement)
     try:
         task()
     except Refused as refusal:
@@ -83,11 +87,12 @@ def _judge(request: Request, report: Report, submission: Submission | None, ends
     return answer
 
 
-def _task(request: Request, submission: Submission | None, judgement: Judgement) -> Callable[[], None]:
-    if request.command == "compile":
-        return lambda: judgement.build_only(request.workspace)
-    if submission is None:
+def _task(request: Request, sealed: Sealed | None, judgement: Judgement) -> Callable[[], None]:
+    if request.command == "analyze":
+        return judgement.analyze
+    if sealed is None:
         return judgement.baseline
-    timed = request.command != "verify"
-    sealed = submission
-    return lambda: judgement.submission(request.workspace, sealed, timed=timed)
+    copy = sealed
+    if request.command == "compile":
+        return lambda: judgement.build_only(copy)
+    return lambda: judgement.submission(copy, timed=request.command != "verify")

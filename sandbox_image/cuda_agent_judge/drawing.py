@@ -5,8 +5,6 @@ rows differ in scale, so that a kernel that returns its input, or knows its dist
 element of each floating input of the call before.
 """
 
-from typing import Any
-
 import torch
 
 VARIANTS = ("native", "signed", "sparse")
@@ -56,6 +54,9 @@ def make_sparse(raw: torch.Tensor, generator: torch.Generator) -> None:
         raw[index] = 3.0 - 2.0 * raw[index]
 
 
-def leaves_of(drawn: list[Any], device: str) -> list[Any]:
-    """Move drawn tensors to the device and detach them."""
-    return [leaf.detach().to(device) if isinstance(leaf, torch.Tensor) else leaf for leaf in drawn]
+def flip_signs(raw: torch.Tensor, seed: int) -> None:
+    """Give a flat floating extent random signs: the only fresh values where get_inputs() has none."""
+    if raw.is_floating_point():
+        generator = torch.Generator(raw.device).manual_seed(seed)
+        bits = torch.randint(0, 2, raw.shape, generator=generator, dtype=torch.int8, device=raw.device)
+        raw.copy_(raw.abs() * (bits * 2 - 1))

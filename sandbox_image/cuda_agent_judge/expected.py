@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cuda_agent_judge import trees
 from cuda_agent_judge.compare import compare
 from cuda_agent_judge.operator import call as operator_call
+from cuda_agent_judge.operator import clone_inputs
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _MEMORY_SHARE = 10
@@ -107,7 +108,7 @@ def calibrate_norms(model: torch.nn.Module, inputs: Any) -> None:
     try:
         with torch.no_grad():
             for _ in range(2):
-                operator_call(model, copy.deepcopy(inputs))
+                operator_call(model, clone_inputs(inputs))
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

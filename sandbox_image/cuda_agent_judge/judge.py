@@ -1,21 +1,19 @@
 """The judge role: draws seeds, holds the clock and decides; it runs no tensor operation and no submission."""
 
-import platform
+import json
+import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from cuda_agent_judge import checking, compare, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.report import Command, Report
+from cuda_agent_judge.report import Command, Report, Status
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
-from cuda_agent_judge.submission import Submission, fingerprint
+from cuda_agent_judge.submission import Sealed
 from cuda_agent_judge.workers import Refused, Workers
 
 
@@ -35,14 +33,12 @@ class Judgement:
         self._time(None)
         self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
 
-    def submission(self, workspace: Path, submission: Submission, *, timed: bool) -> None:
+    def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
         self._start_reference()
-        built = self._build(workspace)
-        if fingerprint(workspace) != submission.sha256:
-            raise Refused("tampering", "the submission changed while it was judged; leave it alone until the judge ends")
+        built = self._build(sealed)
         shared, fds = self._wait_for_reference()
-        self._load(submission, built, shared, fds)
+        self._load(sealed, built, shared, fds)
         checker = Checker(self._workers, self._session, shared)
         try:
             checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
@@ -61,23 +57,31 @@ class Judgement:
                 notes=self.report.notes + checker.notes,
             )
         if degenerate:
-            raise Refused("not_counted", f"the submission is right, but the operator cannot tell kernels apart: {degenerate}")
+            raise Refused("not_counted", f"the submission is right, but the operator says nothing about it: {degenerate}")
 
-    def build_only(self, workspace: Path) -> None:
+    def analyze(self) -> None:
+        """Screen and trace the operator."""
+        answer = self._workers.ask_reference(Kind.ANALYZE)
+        found = Report.from_json(json.dumps(answer["report"]))
+        reason = found.reason or "the operator was screened and traced"
+        self.report = replace(found, reason=reason, nonce=self.report.nonce, rules=self.report.rules)
+
+    def build_only(self, sealed: Sealed) -> None:
         """Compile and nothing else."""
-        built = self._build(workspace)
+        built = self._build(sealed)
         reason = f"built in {built.seconds:.1f} s" if built.library else "there is nothing to build under kernels/"
-        self.report = replace(self.report, status="compiled", reason=reason)
+        self.report = replace(self.report, status="compiled", reason=reason, details=built.log)
 
-    def _build(self, workspace: Path) -> BuildResult:
+    def _build(self, sealed: Sealed) -> BuildResult:
         session = self._session
         out_dir = session.build_dir / ("final" if self.report.final else "loop")
         built = build(
-            workspace, out_dir, target=session.target, clean=self.report.final, timeout_s=session.build_timeout_s
+            sealed.folder, out_dir, target=session.target, clean=self.report.final, timeout_s=session.build_timeout_s
         )
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
-            raise Refused("compile_error", "the kernels do not compile", built.log)
+            status: Status = "timeout" if built.timed_out else "compile_error"
+            raise Refused(status, built.reason or "the kernels do not compile", built.log)
         return built
 
     def _start_reference(self) -> None:
@@ -85,9 +89,10 @@ class Judgement:
 
     def _wait_for_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
         frame = self._workers.hear_reference()
+        self.report = replace(self.report, environment=frame.body["environment"])
         return frame.body, frame.fds
 
-    def _load(self, submission: Submission, built: BuildResult, shared: dict[str, Any], fds: tuple[int, ...]) -> None:
+    def _load(self, sealed: Sealed, built: BuildResult, shared: dict[str, Any], fds: tuple[int, ...]) -> None:
         session = self._session
         setup = {
             "target": session.target,
@@ -96,8 +101,11 @@ class Judgement:
             "shared": shared,
         }
         self._workers.ask_candidate(Kind.SETUP, setup, fds)
-        library = _sealed(built.library, submission)
-        load = {"library": library, "style": built.style, "source": str(submission.source)}
+        library = ""
+        if built.library is not None:
+            library = str(sealed.folder / built.library.name)
+            shutil.copyfile(built.library, library)
+        load = {"library": library, "style": built.style, "source": str(sealed.module)}
         self._workers.ask_candidate(Kind.LOAD, load)
 
     def _memory(self) -> None:
@@ -142,16 +150,6 @@ class Judgement:
         )
 
 
-def _sealed(library: Path | None, submission: Submission) -> str:
-    """Copy the library beside the sealed source, where nobody rebuilds it under the judge."""
-    if library is None:
-        return ""
-    copy = submission.source.parent / library.name
-    copy.write_bytes(library.read_bytes())
-    copy.chmod(0o755)
-    return str(copy)
-
-
 def empty_report(command: Command, session: Session, *, final: bool, nonce: str) -> Report:
     """A report of what is known before anything ran."""
     return Report(
@@ -167,5 +165,4 @@ def empty_report(command: Command, session: Session, *, final: bool, nonce: str)
             "baseline": "torch.compile default mode",
             "tolerance": compare.RULE,
         },
-        environment={"torch": torch.__version__, "python": platform.python_version(), "machine": platform.machine()},
     )

@@ -45,6 +45,7 @@ class Kind(IntEnum):
     SCREEN = 12
     MEMORY = 13
     WARM = 14
+    ANALYZE = 15
     ANSWER = 100
     FAULT = 101
 

@@ -7,13 +7,14 @@ leaves in the landing buffer. Seeds come from the judge with every draw; expecte
 import base64
 import dataclasses
 import io
-import os
+import json
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, trees
+from cuda_agent_judge.analyze import analyze, describe_environment
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.precision import apply_precision
@@ -39,6 +40,7 @@ class Reference:
             Kind.HELD: self._held,
             Kind.SCREEN: self._screen,
             Kind.STATE: self._check_state,
+            Kind.ANALYZE: self._analyze,
         }
         self.fds: tuple[int, ...] = ()
         self._wide: list[torch.Tensor] | None = None
@@ -60,7 +62,7 @@ class Reference:
             self._cudart = Cudart()
         apply_precision(self._session.effective_precision)
         self._operator = operator.load(self._session.operator_dir)
-        self._model = self._operator.make_model(device, body["seed"] % 2**31)
+        self._model = self._operator.make_model(device, body["seed"])
         drawn = self._operator.get_inputs(body["seed"], device)
         expected.calibrate_norms(self._model, drawn)
         leaves, spec = trees.flatten(drawn)
@@ -74,6 +76,7 @@ class Reference:
         self._runner = Runner(self._inputs, self._slot.bytes, self._cudart, sets)
         self._store(leaves)
         self._first_run()
+        self._fixed = self._is_fixed(body["seed"])
         self._state = dict(_state_tensors(self._model))
         return self._describe(sets, body)
 
@@ -81,6 +84,12 @@ class Reference:
         if self._cudart is None:
             return size < 1 << 30
         return size * _HELD_SHARE < torch.cuda.get_device_properties(0).total_memory
+
+    def _is_fixed(self, seed: int) -> bool:
+        """Whether get_inputs() gives the same values on every call: then signs are drawn instead."""
+        before = self._slot_sums()
+        self._store(trees.flatten(self._operator.get_inputs(seed ^ 1, self._session.target))[0])
+        return bool(before) and before == self._slot_sums()
 
     def _store(self, leaves: list[Any]) -> None:
         """Put drawn leaves into the slot."""
@@ -137,6 +146,7 @@ class Reference:
             "landing": self._landing_layout.to_json(),
             "state": {"names": list(self._state), "layout": state_layout.to_json()},
             "tickets": [area.ticket for area in areas],
+            "environment": describe_environment(self._session.target),
             "init": _packed(self._operator.init_inputs()),
             "signed": self._signed_allowed and any(self._eligible),
             "aliasing": any(leaf.get("aliases") for leaf in self._form["leaves"]),
@@ -155,6 +165,8 @@ class Reference:
             for leaf, plain in zip(self._inputs.layout.leaves, self._eligible, strict=True):
                 if variant == "signed" and plain:
                     drawing.make_signed(leaf.view(leaf.raw(slot)))
+                elif self._fixed:
+                    drawing.flip_signs(leaf.raw(slot), seed)
         self._poison()
         self._input_sums = self._slot_sums()
         self._wide = None
@@ -252,6 +264,11 @@ class Reference:
         changed = [n for n, a, b in zip(self._state, self._state_sums, sums, strict=True) if a != b]
         return {"changed": changed}
 
+    def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Screen and trace the operator: a command of its own."""
+        report = analyze(self._session.operator_dir, self._session.target)
+        return {"report": json.loads(report.to_json())}
+
 
 def _names(output: Any) -> list[str]:
     leaves = trees.flatten(output)[0]
@@ -275,8 +292,3 @@ def _packed(value: Any) -> str:
         ) from error
     return base64.b64encode(out.getvalue()).decode()
 
-
-def close_fds(fds: tuple[int, ...]) -> None:
-    """Close descriptors that were handed on."""
-    for fd in fds:
-        os.close(fd)

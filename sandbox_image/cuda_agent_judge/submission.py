@@ -1,12 +1,15 @@
-"""A sealed copy of what a submission consists of: model_new.py and kernels/, taken once, so that what is judged cannot change."""
+"""A sealed copy of a submission, taken once: what is hashed is what is built and run, whatever happens to the workspace."""
 
-import hashlib
+import contextlib
 import os
-import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_BYTES = 64 << 20
+from cuda_agent_judge.sources import MODULE, read_submission, write_if_changed
+
+_FILE_LIMIT = 1 << 20
+_BINDING = ("binding.cpp", "binding_registry.h")
 
 
 class SubmissionMissing(Exception):
@@ -14,43 +17,53 @@ class SubmissionMissing(Exception):
 
 
 @dataclass(frozen=True)
-class Submission:
-    """The sealed copy."""
+class Sealed:
+    """The copy: a folder like the workspace, readable by every user."""
 
-    source: Path
+    folder: Path
     sha256: str
 
+    @property
+    def module(self) -> Path:
+        """The submission's Python file."""
+        return self.folder / MODULE
 
-def seal(workspace: Path, into: Path) -> Submission:
-    """Copy model_new.py into a folder that every user may read, and hash it with kernels/.
+
+def seal(workspace: Path, into: Path, *, needs_module: bool) -> Sealed:
+    """Copy model_new.py, kernels/ and the binding files (which are only looked at, never built).
 
     Raises:
-        SubmissionMissing: model_new.py is missing or no plain file.
+        SubmissionMissing: model_new.py is needed and missing.
+        SourceFault: a file cannot be taken.
     """
-    source = workspace / "model_new.py"
-    if not source.is_file():
-        raise SubmissionMissing("model_new.py is missing from the workspace: write a class ModelNew there")
-    copy = into / "model_new.py"
-    shutil.copyfile(source, copy)
-    copy.chmod(0o644)
-    return Submission(copy, fingerprint(workspace))
+    found = read_submission(workspace)
+    if needs_module and MODULE not in found.files:
+        raise SubmissionMissing(f"{MODULE} is missing from the workspace: write it with a class ModelNew")
+    found.write(into)
+    for name in _BINDING:
+        if (content := peek(workspace / name)) is not None:
+            write_if_changed(into / name, content)
+    for folder, _, names in os.walk(into):
+        Path(folder).chmod(0o755)
+        for name in names:
+            Path(folder, name).chmod(0o644)
+    return Sealed(into, found.sha256)
 
 
-def fingerprint(workspace: Path) -> str:
-    """SHA-256 over the names and bytes of model_new.py and kernels/."""
-    digest = hashlib.sha256()
-    for path in _files(workspace):
-        name = os.fsencode(str(path.relative_to(workspace)))
-        data = path.read_bytes()
-        digest.update(len(name).to_bytes(8, "big") + name + len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()
+def operator_note(workspace: Path, operator_dir: Path) -> list[str]:
+    """Say when the workspace's model.py is not the operator that is judged."""
+    shown, pristine = peek(workspace / "model.py"), peek(operator_dir / "model.py")
+    if shown is None or pristine is None or shown == pristine:
+        return []
+    return ["model.py in the workspace differs from the operator; the judge uses the operator as it was given"]
 
 
-def _files(workspace: Path) -> list[Path]:
-    found = [workspace / "model_new.py"]
-    for folder, _, names in os.walk(workspace / "kernels"):
-        found += [Path(folder) / name for name in names]
-    files = sorted(path for path in found if path.is_file())
-    if sum(path.stat().st_size for path in files) > MAX_BYTES:
-        raise SubmissionMissing(f"model_new.py and kernels/ take more than {MAX_BYTES >> 20} MiB: remove what is no source")
-    return files
+def peek(path: Path) -> bytes | None:
+    """The bytes of a small plain file that is no link, None for anything else."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                content = stream.read(_FILE_LIMIT + 1)
+                return content if len(content) <= _FILE_LIMIT else None
+    return None
