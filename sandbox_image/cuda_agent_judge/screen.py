@@ -1,0 +1,174 @@
+"""Looks at the reference alone: whether it is the same twice, and whether its result depends on its inputs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs
+from cuda_agent_judge.trees import flatten, unflatten
+
+MAX_DRAWS = 16
+DRAWS_S = 3.0
+"""Seconds for more draws of inputs than two."""
+
+
+@dataclass(frozen=True)
+class Screening:
+    """What the reference alone shows."""
+
+    fault: str | None = None
+    """One sentence: why it cannot be judged."""
+    degenerate: str | None = None
+    """One sentence: why a right result says nothing (a constant or the input itself passes)."""
+    notes: tuple[str, ...] = ()
+    mutates_inputs: bool = False
+    """The reference writes into its inputs, so a submission may too."""
+    needs_signs: bool = False
+    """With get_inputs() alone the input itself passes; `flip_signs` of some inputs tells it apart."""
+    fixed_inputs: bool = False
+    """get_inputs() returns the same values whatever the seed."""
+
+
+def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
+    """Run the reference a few times and say what is wrong or remarkable; never raises for a faulty operator."""
+    try:
+        model = operator.make_model(device)
+        given = operator.get_inputs(seed, device)
+        mine = clone_inputs(given)
+        first = _tensors(operator.run(model, mine))
+        again = _tensors(operator.run(model, clone_inputs(given)))
+        if len(first) != len(again) or not all(map(_steady, again, first)):
+            return Screening(
+                fault="forward in model.py gives different results for the same inputs: "
+                "take out what is random or kept between calls"
+            )
+        notes = _notes(first, again)
+        mutates = not _same(_tensors(given), _tensors(mine))
+        if mutates:
+            notes.append("the reference writes into its inputs; each side gets inputs of its own")
+        look = _Look(operator, model, device, seed, given, first)
+        return look.judge(notes, mutates)
+    except OperatorFault as fault:
+        return Screening(fault=str(fault))
+
+
+def flip_signs(inputs: Any, seed: int) -> Any:
+    """The inputs with random signs in place of their own, where they are floating-point tensors."""
+    leaves, spec = flatten(inputs)
+    generator = torch.Generator().manual_seed(seed)
+
+    def flip(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+            return leaf
+        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8)
+        return leaf.abs() * (bits * 2 - 1).to(leaf.device, leaf.dtype)
+
+    return unflatten([flip(leaf) for leaf in leaves], spec)
+
+
+def close(result: torch.Tensor, reference: torch.Tensor) -> bool:
+    """Whether a result would pass for the reference: relative to the reference's own size, so that zeros do not."""
+    if result.shape != reference.shape or result.dtype != reference.dtype:
+        return False
+    if not (reference.is_floating_point() or reference.is_complex()):
+        return bool(torch.equal(result, reference))
+    finite = torch.isfinite(reference)
+    if not torch.equal(finite, torch.isfinite(result)):
+        return False
+    wide = torch.complex128 if reference.is_complex() else torch.float64
+    right = torch.where(finite, reference, 0).to(wide)
+    error = torch.where(finite, result, 0).to(wide) - right
+    size = float(right.norm())
+    half = reference.dtype.itemsize < 4
+    if size == 0.0:
+        return float(error.abs().max() if error.numel() else 0.0) == 0.0
+    rms = size / reference.numel() ** 0.5
+    l2, largest = (2e-2, 2e-1) if half else (1e-3, 1e-2)
+    return float(error.norm()) <= l2 * size and float(error.abs().max()) <= largest * rms
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Draws further inputs to see what the result depends on."""
+
+    operator: Operator
+    model: torch.nn.Module
+    device: Device
+    seed: int
+    given: Any
+    first: list[torch.Tensor]
+
+    def judge(self, notes: list[str], mutates: bool) -> Screening:
+        tensors = _tensors(self.given)
+        if not tensors:
+            notes.append("forward takes no tensors: its result depends on the parameters alone")
+            return Screening(notes=tuple(notes))
+        other = self.operator.get_inputs(self.seed + 1, self.device)
+        fixed = _same(tensors, _tensors(other))
+        if fixed:
+            notes.append("get_inputs() returns the same values whatever the seed")
+        degenerate, needs_signs = None, False
+        if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
+            degenerate = "every value of the result is NaN, so a constant passes"
+        elif self._always(self._like_first):
+            degenerate = "the result does not depend on the inputs (a constant passes)"
+        elif not mutates and self._always(_is_input):
+            needs_signs = not _is_input(*self._run(flip_signs(self.given, self.seed)))
+            if not needs_signs:
+                degenerate = "the result is an input unchanged, so returning the input passes"
+            else:
+                notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
+        return Screening(None, degenerate, tuple(notes), mutates, needs_signs, fixed)
+
+    def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
+        """Whether it holds for draw after draw; most operators differ at the first."""
+        started = time.monotonic()
+        for draw in range(1, MAX_DRAWS):
+            if draw > 2 and time.monotonic() - started > DRAWS_S:
+                break
+            if not holds(*self._run(self.operator.get_inputs(self.seed + draw, self.device))):
+                return False
+        return True
+
+    def _run(self, inputs: Any) -> tuple[Any, list[torch.Tensor]]:
+        return inputs, _tensors(self.operator.run(self.model, clone_inputs(inputs)))
+
+    def _like_first(self, inputs: Any, outputs: list[torch.Tensor]) -> bool:
+        return len(outputs) == len(self.first) and all(map(close, outputs, self.first))
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf.detach() for leaf in flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(map(_equal, left, right))
+
+
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Bit for bit, but any NaN equals any NaN."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    return bool(((left == right) | ((left != left) & (right != right))).all())
+
+
+def _steady(again: torch.Tensor, first: torch.Tensor) -> bool:
+    """The same but for the order of additions in parallel sums."""
+    return _equal(again, first) or (first.is_floating_point() and close(again, first))
+
+
+def _is_input(inputs: Any, outputs: list[torch.Tensor]) -> bool:
+    return all(any(_equal(out, tensor) for tensor in _tensors(inputs)) for out in outputs)
+
+
+def _notes(first: list[torch.Tensor], again: list[torch.Tensor]) -> list[str]:
+    notes = []
+    if not _same(first, again):
+        notes.append("the reference differs in its last digits from call to call")
+    floats = [out for out in first if out.is_floating_point() and out.numel()]
+    if bad := sum(int((~torch.isfinite(out)).sum()) for out in floats):
+        notes.append(f"{bad} of {sum(out.numel() for out in floats)} values of the result are NaN or infinite")
+    return notes
