@@ -9,7 +9,7 @@ import torch
 
 from cuda_agent_judge.trees import Spec, flatten, paths, unflatten
 
-Pair = namedtuple("Pair", "left right")  # noqa: PYI024 (the untyped kind)
+Pair = namedtuple("Pair", "left right")
 TREES: dict[str, tuple[Any, list[Any], list[tuple[Any, ...]]]] = {
     "a leaf": (3, [3], [()]),
     "None": (None, [None], [()]),
