@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -166,7 +167,8 @@ def test_what_the_operator_prints_stays_off_stdout(tmp_path: Path, capsys: pytes
 def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     source = "import random\n" + HEAD + model("return self.l(x)", init="self.l = nn.Linear(4, 4)")
     operator = load(write(tmp_path, source + "def get_inputs(): return [torch.randn(4), random.random()]\n"))
-    (first, number), (again, same), (other, _) = (operator.get_inputs(seed, "cpu") for seed in (1, 1, 2))
+    drawn: list[Any] = [operator.get_inputs(seed, "cpu") for seed in (1, 1, 2)]
+    (first, number), (again, same), (other, _) = drawn
     assert torch.equal(first, again)
     assert number == same
     assert not torch.equal(first, other)
@@ -177,14 +179,15 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
 
 def test_models_are_in_eval_mode(tmp_path: Path) -> None:
     operator = load(write(tmp_path, HEAD + model("return self.d(x)", init="self.d = nn.Dropout(0.9)") + INPUTS))
-    instance, inputs = operator.make_model("cpu"), operator.get_inputs(1, "cpu")
+    instance = operator.make_model("cpu")
+    inputs = operator.get_inputs(1, "cpu")
     assert isinstance(inputs, list)
     assert torch.equal(operator.run(instance, inputs), inputs[0])
 
 
 def test_clones_keep_strides_and_share_nothing() -> None:
     base = torch.randn(4, 6)
-    given = {"t": base.t(), "gaps": base[::2, 1:3], "stretched": base[:, :1].expand(4, 9), "n": 3}
+    given: dict[str, Any] = {"t": base.t(), "gaps": base[::2, 1:3], "stretched": base[:, :1].expand(4, 9), "n": 3}
     cloned = clone_inputs(given)
     base.zero_()
     assert cloned["n"] == 3
@@ -238,7 +241,7 @@ def test_relu_of_positive_numbers_needs_signs(tmp_path: Path) -> None:
 
 
 def test_flipped_signs_keep_the_magnitude() -> None:
-    given = [torch.rand(100) + 1, 3, torch.arange(4)]
+    given: list[Any] = [torch.rand(100) + 1, 3, torch.arange(4)]
     flipped = flip_signs(given, 7)
     assert torch.equal(flipped[0].abs(), given[0])
     assert 0 < (flipped[0] < 0).sum() < 100
