@@ -1,7 +1,9 @@
 """`analyze`: screens the operator and describes what it computes (docs/analysis.md)."""
 
+import contextlib
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,7 +100,8 @@ def describe_environment(target: Device) -> dict[str, str]:
 
 def _trace(model: torch.nn.Module, inputs: Any, named: list[tuple[torch.Tensor, str]]) -> Graph:
     try:
-        return trace(model, inputs, named)
+        with contextlib.redirect_stdout(sys.stderr):
+            return trace(model, inputs, named)
     except Exception as error:
         # It ran when it was screened: something in it does not go through PyTorch's dispatcher.
         text = " ".join(str(error).split())[:200]

@@ -1,5 +1,6 @@
 """Looks at the reference alone: whether it is the same twice, and whether its result depends on its inputs."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from cuda_agent_judge.trees import flatten, unflatten
 MAX_DRAWS = 16
 DRAWS_S = 3.0
 """Seconds for more draws of inputs than two."""
+_PIECE = 2**22
+_WIDE = (torch.float64, torch.complex128)
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Screening:
     mutates_inputs: bool = False
     """The reference writes into its inputs, so a submission may too."""
     needs_signs: bool = False
-    """With get_inputs() alone the input itself passes; `flip_signs` of some inputs tells it apart."""
+    """With get_inputs() alone the input itself or one remembered result passes: judge on some `flip_signs` too."""
     fixed_inputs: bool = False
     """get_inputs() returns the same values whatever the seed."""
 
@@ -49,7 +52,7 @@ def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
         mutates = not _same(_tensors(given), _tensors(mine))
         if mutates:
             notes.append("the reference writes into its inputs; each side gets inputs of its own")
-        look = _Look(operator, model, device, seed, given, first)
+        look = _Look(operator, model, lambda seed: operator.get_inputs(seed, device), seed, given, first)
         return look.judge(notes, mutates)
     except OperatorFault as fault:
         return Screening(fault=str(fault))
@@ -75,19 +78,21 @@ def close(result: torch.Tensor, reference: torch.Tensor) -> bool:
         return False
     if not (reference.is_floating_point() or reference.is_complex()):
         return bool(torch.equal(result, reference))
-    finite = torch.isfinite(reference)
-    if not torch.equal(finite, torch.isfinite(result)):
-        return False
-    wide = torch.complex128 if reference.is_complex() else torch.float64
-    right = torch.where(finite, reference, 0).to(wide)
-    error = torch.where(finite, result, 0).to(wide) - right
-    size = float(right.norm())
-    half = reference.dtype.itemsize < 4
-    if size == 0.0:
-        return float(error.abs().max() if error.numel() else 0.0) == 0.0
-    rms = size / reference.numel() ** 0.5
-    l2, largest = (2e-2, 2e-1) if half else (1e-3, 1e-2)
-    return float(error.norm()) <= l2 * size and float(error.abs().max()) <= largest * rms
+    squares, error_squares, largest = 0.0, 0.0, 0.0
+    # Piece by piece: the double-precision copies would be four times an output in size.
+    for right, left in zip(reference.reshape(-1).split(_PIECE), result.reshape(-1).split(_PIECE), strict=True):
+        finite = torch.isfinite(right)
+        if not torch.equal(finite, torch.isfinite(left)):
+            return False
+        right = torch.where(finite, right, 0).to(_WIDE[reference.is_complex()])
+        error = (torch.where(finite, left, 0) - right).abs()
+        squares += float(right.abs().square().sum())
+        error_squares += float(error.square().sum())
+        largest = max(largest, float(error.max()) if error.numel() else 0.0)
+    if squares == 0.0:
+        return largest == 0.0
+    l2_limit, max_limit = (2e-2, 2e-1) if reference.dtype.itemsize < 4 else (1e-3, 1e-2)
+    return error_squares <= l2_limit**2 * squares and largest <= max_limit * (squares / reference.numel()) ** 0.5
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,8 @@ class _Look:
 
     operator: Operator
     model: torch.nn.Module
-    device: Device
+    draw: Callable[[int], Any]
+    """Inputs by seed."""
     seed: int
     given: Any
     first: list[torch.Tensor]
@@ -106,22 +112,29 @@ class _Look:
         if not tensors:
             notes.append("forward takes no tensors: its result depends on the parameters alone")
             return Screening(notes=tuple(notes))
-        other = self.operator.get_inputs(self.seed + 1, self.device)
+        other = self.draw(self.seed + 1)
         fixed = _same(tensors, _tensors(other))
+        look = self
         if fixed:
-            notes.append("get_inputs() returns the same values whatever the seed")
-        degenerate, needs_signs = None, False
+            notes.append("get_inputs() returns the same values whatever the seed; signs are changed instead")
+            if not any(tensor.is_floating_point() for tensor in tensors):
+                return Screening(None, None, tuple(notes), mutates, False, fixed)
+            look = dataclasses.replace(self, draw=lambda seed: flip_signs(self.given, seed))
+        degenerate, needs_signs = look.verdict(notes, mutates)
+        return Screening(None, degenerate, tuple(notes), mutates, needs_signs or fixed, fixed)
+
+    def verdict(self, notes: list[str], mutates: bool) -> tuple[str | None, bool]:
+        """Why the result says nothing, if so, and whether signs are needed to tell it from the input."""
         if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
-            degenerate = "every value of the result is NaN, so a constant passes"
-        elif self._always(self._like_first):
-            degenerate = "the result does not depend on the inputs (a constant passes)"
-        elif not mutates and self._always(_is_input):
-            needs_signs = not _is_input(*self._run(flip_signs(self.given, self.seed)))
-            if not needs_signs:
-                degenerate = "the result is an input unchanged, so returning the input passes"
-            else:
-                notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
-        return Screening(None, degenerate, tuple(notes), mutates, needs_signs, fixed)
+            return "every value of the result is NaN, so a constant passes", False
+        if self._always(self._like_first):
+            return "the result does not depend on the inputs (a constant passes)", False
+        if mutates or not self._always(_is_input):
+            return None, False
+        if _is_input(*self._run(flip_signs(self.given, self.seed))):
+            return "the result is an input unchanged, so returning the input passes", False
+        notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
+        return None, True
 
     def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
         """Whether it holds for draw after draw; most operators differ at the first."""
@@ -129,7 +142,7 @@ class _Look:
         for draw in range(1, MAX_DRAWS):
             if draw > 2 and time.monotonic() - started > DRAWS_S:
                 break
-            if not holds(*self._run(self.operator.get_inputs(self.seed + draw, self.device))):
+            if not holds(*self._run(self.draw(self.seed + draw))):
                 return False
         return True
 

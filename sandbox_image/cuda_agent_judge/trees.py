@@ -44,6 +44,8 @@ class Spec:
         Raises:
             ValueError: it is no such thing.
         """
+        if isinstance(value, dict) and len(value) != 1:
+            raise ValueError(f"no tree structure: {str(value)[:80]!r}")
         match value:
             case None:
                 return cls()
