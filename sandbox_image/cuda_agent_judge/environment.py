@@ -40,6 +40,9 @@ def clean(given: dict[str, str]) -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "MALLOC_TOP_PAD_": str(64 << 20),
         "OMP_NUM_THREADS": cores,
+        # About 1 ms of waiting in a loop, then sleep: by default idle threads of one worker take 8 ms of a core that the
+        # other one is being timed on.
+        "GOMP_SPINCOUNT": "40000",
         # A pool started while torch is imported would make the warm parent unfit to fork.
         "OPENBLAS_NUM_THREADS": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
