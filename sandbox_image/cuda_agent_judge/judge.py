@@ -57,7 +57,9 @@ class Judgement:
                 notes=self.report.notes + checker.notes,
             )
         if degenerate:
-            raise Refused("not_counted", f"the submission is right, but the operator says nothing about it: {degenerate}")
+            raise Refused(
+                "not_counted", f"the submission is right, but the operator says nothing about it: {degenerate}"
+            )
 
     def analyze(self) -> None:
         """Screen and trace the operator."""

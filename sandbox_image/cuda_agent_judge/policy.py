@@ -16,10 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 NAMESPACE = "cuda_extension"
 _NEUTRAL_NAMESPACES = frozenset({"prim", "profiler", NAMESPACE})
 _MOVES_NO_ARITHMETIC = frozenset(
-    """empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
-    new_ones full full_like new_full scalar_tensor arange fill fill_ zero zero_ copy_ clone contiguous _to_copy detach
-    detach_ lift lift_fresh alias set_ resize_ record_stream pin_memory _pin_memory is_pinned item _local_scalar_dense
-    _reshape_alias _reshape_copy _unsafe_view is_same_size""".split()
+    (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"),
+        *("scalar_tensor", "arange", "fill", "fill_", "zero", "zero_", "copy_", "clone", "contiguous", "_to_copy"),
+        *("detach", "detach_", "lift", "lift_fresh", "alias", "set_", "resize_", "record_stream", "pin_memory"),
+        *("_pin_memory", "is_pinned", "item", "_local_scalar_dense", "_reshape_alias", "_reshape_copy"),
+        *("_unsafe_view", "is_same_size"),
+    )
 )
 
 

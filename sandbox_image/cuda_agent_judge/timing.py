@@ -1,7 +1,7 @@
 """Interleaved timing: in every round each side gets the same fresh inputs, in random order, and the output is checked.
 
-The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock agrees
-with it.
+The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock
+agrees with it.
 """
 
 import random
@@ -63,7 +63,9 @@ class Measured:
 
     def allowance(self) -> float:
         """How far the clocks of a side that has no reason to lie are apart here, in ns: the load of the machine."""
-        apart = [call.own_ns - call.claim_ns for side, calls in self.calls.items() if side != SUBMISSION for call in calls]
+        apart = [
+            call.own_ns - call.claim_ns for side, calls in self.calls.items() if side != SUBMISSION for call in calls
+        ]
         return max(quantile(apart, 0.9), 0.0) if apart else 0.0
 
     def disagrees(self) -> bool:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from cuda_agent_judge import buffers, contract, drawing, expected, sampling
 from cuda_agent_judge.compare import compare, twin_error
 

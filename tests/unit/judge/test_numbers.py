@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+
 from cuda_agent_judge.report import Interval
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, quantile, ratio_interval
 from cuda_agent_judge.timing import Call, Measured, score

@@ -9,9 +9,14 @@ from judging import HOME
 
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
-    head = f"import sys; sys.path.insert(0, {str(HOME)!r})\nfrom cuda_agent_judge import processes, protocol\nimport os, time\n"
+    head = f"import os, sys, time; sys.path.insert(0, {str(HOME)!r})\n"
+    head += "from cuda_agent_judge import processes, protocol\n"
     return subprocess.run(
-        [sys.executable, "-I", "-c", head + textwrap.dedent(body)], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-I", "-c", head + textwrap.dedent(body)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 
@@ -30,7 +35,10 @@ def test_the_judges_answer_comes_back() -> None:
 
 
 def test_a_parent_with_an_openmp_region_behind_it_does_not_fork() -> None:
-    done = run(ROLES + "import torch; torch.set_num_threads(2); torch.rand(2000, 2000).relu()\nprocesses.run_roles(roles(), 30)")
+    done = run(
+        ROLES
+        + "import torch; torch.set_num_threads(2); torch.rand(2000, 2000).relu()\nprocesses.run_roles(roles(), 30)"
+    )
     assert "cannot fork safely" in done.stderr
 
 
@@ -43,7 +51,8 @@ def test_importing_the_whole_judge_leaves_the_parent_fit_to_fork() -> None:
         import cuda_agent_judge.commands
         processes.check_untouched()
         import torch
-        print(len(os.listdir("/proc/self/task")), torch.cuda.is_initialized(), "torch.utils.cpp_extension" in sys.modules)
+        print(len(os.listdir("/proc/self/task")), torch.cuda.is_initialized())
+        print("torch.utils.cpp_extension" in sys.modules)
         """
     )
     assert done.stdout.split() == ["1", "False", "False"], done.stderr
@@ -80,7 +89,8 @@ def test_a_worker_has_its_own_channel_and_no_other_descriptor(tmp_path: Path) ->
 kept = os.open("/dev/null", os.O_RDONLY)
 os.set_inheritable(kept, True)
 def look(channel):
-    links = [os.readlink("/proc/self/fd/" + n) for n in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + n)]
+    own = ["/proc/self/fd/" + n for n in os.listdir("/proc/self/fd")]
+    links = [os.readlink(path) for path in own if os.path.lexists(path)]
     open({str(note)!r}, "w").write("\\n".join(links))
     channel.receive()
 def judge(ends):

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+
 from cuda_agent_judge.protocol import HEADER, MAGIC, Channel, Kind, PeerLate, PeerLost, ProtocolFault, pair
 
 NONCE = b"0123456789abcdef"
@@ -19,7 +20,9 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     worker.close()
 
 
-def frame(*, magic: bytes = MAGIC, kind: int = 100, fds: int = 0, sequence: int = 0, nonce: bytes = NONCE, body: bytes) -> bytes:
+def frame(
+    *, magic: bytes = MAGIC, kind: int = 100, fds: int = 0, sequence: int = 0, nonce: bytes = NONCE, body: bytes
+) -> bytes:
     return HEADER.pack(magic, kind, fds, sequence, nonce, len(body)) + body
 
 
