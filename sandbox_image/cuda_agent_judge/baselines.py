@@ -63,7 +63,10 @@ class Baselines:
                 args, kwargs = self._runner.arguments
                 outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
         except Exception as error:
-            return {"ok": False, "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
+            return {
+                "ok": False,
+                "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}",
+            }
         pairs = zip(*outputs, strict=True)
         if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
             return {"ok": False, "reason": "its result differs from eager's"}

@@ -169,7 +169,7 @@ def _mapped(fd: int, size: int, cudart: Cudart | None) -> Area:
 
 
 def poison(area: torch.Tensor, leaf: Leaf) -> None:
-    """Fill a landing place with what no submission is meant to return: NaN, or the byte 0xA5 in integers and booleans."""
+    """Fill a landing place with what nobody means to return: NaN, or the byte 0xA5 in integers and booleans."""
     raw = leaf.raw(area)
     if raw.is_floating_point() or raw.is_complex():
         raw.fill_(float("nan"))

@@ -1,7 +1,7 @@
 """The candidate worker: the one process that runs a submission.
 
-It never sees the operator's source, the seeds or the expected values. Whatever it answers is a claim; the judge believes
-only the bytes in the landing buffer and its own clock.
+It never sees the operator's source, the seeds or the expected values. Whatever it answers is a claim; the judge
+believes only the bytes in the landing buffer and its own clock.
 """
 
 import base64
@@ -116,8 +116,8 @@ class Candidate:
             model.load_state_dict(state, strict=True)
         except RuntimeError as error:
             raise SubmissionFault(
-                "ModelNew does not take the reference's weights: its parameters and buffers must have the same names and "
-                f"shapes as Model's ({' '.join(str(error).split())[:600]})"
+                "ModelNew does not take the reference's weights: its parameters and buffers must have the same names "
+                f"and shapes as Model's ({' '.join(str(error).split())[:600]})"
             ) from error
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,9 @@ class Checker:
             raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
         if refused:
             names = ", ".join(str(name)[:60] for name in refused[:5])
-            raise Refused("policy", f"the submission computes with PyTorch operations ({names}); write a kernel instead")
+            raise Refused(
+                "policy", f"the submission computes with PyTorch operations ({names}); write a kernel instead"
+            )
         if not own:
             raise Refused("policy", "none of the submission's own functions ran; call one of cuda_extension in forward")
 
@@ -90,7 +92,9 @@ class Checker:
         if said:
             raise Refused("incorrect", said)
         if meta.get("settled") is not True:
-            raise Refused("incorrect", "the output still changed after forward had returned; finish all work in forward")
+            raise Refused(
+                "incorrect", "the output still changed after forward had returned; finish all work in forward"
+            )
         result = self._workers.ask_reference(Kind.COMPARE)
         self.calls += 1
         if values:

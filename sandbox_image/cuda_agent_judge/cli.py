@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         environment.restart(Path(__file__).resolve().parents[1], arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
-    place = options.session or os.environ.get("CUDA_AGENT_JUDGE_SESSION")
+    place = options.session or os.environ.get(environment.SESSION)
     if not place:
         print("[FAIL] no session: give --session or set CUDA_AGENT_JUDGE_SESSION", file=sys.stderr)
         return 2
@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
     # torch takes seconds to import: only once the call itself is known to be sound.
-    from cuda_agent_judge.commands import Request, execute  # noqa: PLC0415
-    from cuda_agent_judge.processes import JudgeFault  # noqa: PLC0415
+    from cuda_agent_judge.commands import Request, execute
+    from cuda_agent_judge.processes import JudgeFault
 
     workspace = (options.workspace or Path.cwd()).resolve()
     request = Request(options.command, session, workspace, options.final, options.baseline, options.nonce)

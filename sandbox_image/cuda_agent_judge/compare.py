@@ -54,12 +54,13 @@ def limits(dtype: torch.dtype) -> Limits:
 
 def compare(name: str, got: torch.Tensor, wide: torch.Tensor, twin: torch.Tensor) -> Outcome:
     """Compare one output (any shape, row-major) with the wide reference and with the twin of its own precision."""
+    has_wide = wide is not twin
     got, wide, twin = got.reshape(-1), wide.reshape(-1), twin.reshape(-1)
     if not (got.is_floating_point() or got.is_complex()):
         return _exact(name, got, wide, twin)
     if got.is_complex():
         got, wide, twin = (torch.view_as_real(t).reshape(-1) for t in (got, wide, twin))
-    mine, its = _sums(got, wide, twin), _sums(twin, wide, twin) if wide is not twin else _Sums()
+    mine, its = _sums(got, wide, twin), _sums(twin, wide, twin) if has_wide else _Sums()
     bound = limits(got.dtype)
     size = math.sqrt(mine.reference)
     rms = size / math.sqrt(max(got.numel(), 1))
@@ -93,7 +94,9 @@ def _over(part: float, whole: float) -> float:
 def _outcome(error: OutputError, sums: _Sums, near: bool, max_near: bool) -> Outcome:
     where = f"output {error.output}" if error.output else "the output"
     if sums.mismatched:
-        reason = f"{where} has NaN or infinity where the reference has none (or the reverse) in {sums.mismatched} places"
+        reason = (
+            f"{where} has NaN or infinity where the reference has none (or the reverse) in {sums.mismatched} places"
+        )
     elif not near:
         reason = f"{where} has relative L2 error {error.relative_l2:.3g}, the limit is {error.relative_l2_limit:.3g}"
     elif not max_near:

@@ -1,4 +1,4 @@
-"""What a call must return besides right values: plain fresh tensors of the reference's structure, shape, dtype and device.
+"""What a call must return besides right values: plain fresh tensors in the reference's structure, shape and dtype.
 
 The candidate worker says what it got as plain JSON (`describe`); the judge holds that against the reference's own
 description (`broken`). Values are compared elsewhere, from raw bytes.
@@ -108,7 +108,7 @@ def _aliased(name: str, mine: Any, its: list[str], held: bool) -> str:
     words = {
         "inputs": "shares memory with an input; return fresh memory",
         "weights": "shares memory with a weight; return fresh memory",
-        "previous": "uses the memory of the previous call's output, which is still held; return fresh memory on every call",
+        "previous": "uses the memory of the previous output, which is still held; return fresh memory on every call",
     }
     for kind, said in words.items():
         if kind in mine and kind not in its and (held or kind != "previous"):

@@ -11,6 +11,8 @@ VARIANTS = ("native", "signed", "sparse")
 _ASSERTING = ("binary_cross_entropy", "bernoulli", "multinomial")
 """On a GPU these abort the context when a value leaves their domain."""
 
+_SAMPLE, _BLOCK = 1 << 22, 1024
+
 
 def may_be_signed(operations: set[str]) -> bool:
     """Whether an operator made of these ATen operations survives values outside its inputs' native range."""
@@ -21,22 +23,28 @@ def unstructured(tensor: torch.Tensor) -> bool:
     """Whether a floating input looks like plain random numbers: nothing a kernel could rightly count on."""
     if not tensor.is_floating_point() or tensor.numel() < 16 or tensor.dim() == 0 or 0 in tensor.stride():
         return False
-    values = tensor.detach()
-    if values.numel() > 1 << 22 and values.dim() > 1 and values.shape[0] > 1 and values.shape[0] != values.shape[-1]:
-        values = values[: max(1, (1 << 22) // (values.numel() // values.shape[0]))]
-    values = values.float()
+    values = _some_rows(tensor.detach())
     zeros = float((values == 0).float().mean())
     if zeros > 0.01 or bool((values == values.round()).all()):
         return False
-    square = values.dim() >= 2 and values.shape[-1] == values.shape[-2]
-    if square and torch.allclose(values, values.transpose(-1, -2)):
-        return False
+    if tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2]:
+        block = tensor.detach()[..., :_BLOCK, :_BLOCK].float()
+        if torch.allclose(block, block.transpose(-1, -2)):
+            return False
     sums = values.sum(-1)
     if values.shape[-1] > 1 and torch.allclose(sums, torch.ones_like(sums), rtol=1e-3):
         return False
     first = values.reshape(-1)[:4096]
     ascending = bool((first[1:] >= first[:-1]).all()) or bool((first[1:] <= first[:-1]).all())
     return not ascending and int(first.unique().numel()) > min(first.numel(), 64) // 2
+
+
+def _some_rows(tensor: torch.Tensor) -> torch.Tensor:
+    """Whole rows from all over a tensor, about four million elements at most."""
+    if tensor.dim() == 1:
+        return tensor[:_SAMPLE].float().unsqueeze(0)
+    rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.is_contiguous() else tensor.flatten(0, -2)
+    return rows[:: max(1, tensor.numel() // _SAMPLE)].float()
 
 
 def make_signed(tensor: torch.Tensor) -> None:

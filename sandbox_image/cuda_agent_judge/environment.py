@@ -8,11 +8,21 @@ import os
 import sys
 from pathlib import Path
 
+SESSION = "CUDA_AGENT_JUDGE_SESSION"
 _MARK = "CUDA_AGENT_JUDGE_PID"
 _KEPT = (
-    "PATH HOME LANG LC_ALL TMPDIR CUDA_HOME CUDA_PATH CUDA_VISIBLE_DEVICES CXX CC LD_LIBRARY_PATH TORCH_CUDA_ARCH_LIST "
-    "CUDA_AGENT_JUDGE_SESSION"
-).split()
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CXX",
+    "CC",
+    "LD_LIBRARY_PATH",
+)
 
 
 def is_clean() -> bool:
@@ -31,7 +41,7 @@ def restart(home: Path, arguments: list[str]) -> None:
 def clean(given: dict[str, str]) -> dict[str, str]:
     """The environment the judge runs under."""
     cores = str(len(os.sched_getaffinity(0)))
-    kept = {name: given[name] for name in _KEPT if name in given}
+    kept = {name: given[name] for name in (*_KEPT, SESSION) if name in given}
     return kept | {
         _MARK: str(os.getpid()),
         "PATH": given.get("PATH") or os.defpath,
@@ -40,6 +50,9 @@ def clean(given: dict[str, str]) -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "MALLOC_TOP_PAD_": str(64 << 20),
         "OMP_NUM_THREADS": cores,
+        # About 1 ms of waiting in a loop, then sleep: by default idle threads of one worker take 8 ms of a core that
+        # the other one is being timed on.
+        "GOMP_SPINCOUNT": "40000",
         # A pool started while torch is imported would make the warm parent unfit to fork.
         "OPENBLAS_NUM_THREADS": "1",
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",

@@ -57,7 +57,9 @@ class Judgement:
                 notes=self.report.notes + checker.notes,
             )
         if degenerate:
-            raise Refused("not_counted", f"the submission is right, but the operator says nothing about it: {degenerate}")
+            raise Refused(
+                "not_counted", f"the submission is right, but the operator says nothing about it: {degenerate}"
+            )
 
     def analyze(self) -> None:
         """Screen and trace the operator."""
@@ -128,19 +130,16 @@ class Judgement:
         notes = list(self.report.notes) + found.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
-        latencies = {side: latency(spans) for side, spans in found.spans.items()}
+        latencies = {side: latency(spans) for side, spans in found.spans().items()}
         self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
         if checker is not None:
             self._decide(found, headline)
 
     def _decide(self, found: timing.Measured, headline: str) -> None:
         seed = checking.new_seed()
-        mine = found.spans["submission"]
-        ratios = {
-            side: ratio_interval(log_ratios(mine, spans), seed)
-            for side, spans in found.spans.items()
-            if side != "submission"
-        }
+        spans = found.spans()
+        mine = spans.pop(timing.SUBMISSION)
+        ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
         status = verdict.status_of(ratios[headline], final=self.report.final)
         self.report = replace(
             self.report,

@@ -29,7 +29,8 @@ def lines(report: Report) -> list[str]:
     shown += report.details.rstrip().splitlines()
     shown += [
         f"{mark} output {error.output or '0'} ({error.dtype}): relative L2 {error.relative_l2:.2e} "
-        f"(limit {error.relative_l2_limit:.1e}), largest error {error.max_error:.2e} (limit {error.max_error_limit:.1e})"
+        f"(limit {error.relative_l2_limit:.1e}), largest error {error.max_error:.2e} "
+        f"(limit {error.max_error_limit:.1e})"
         for error in report.errors
     ]
     shown += _times(report)
@@ -47,7 +48,9 @@ def _times(report: Report) -> list[str]:
         for side, gain in report.speedup.items()
     ]
     named = (("Torch Baseline", "eager"), ("Torch Compile", "compile"), ("CUDA Extension", "submission"))
-    times = [f"{name}: {report.latency_ms[side].median * 1000:.3f}us" for name, side in named if side in report.latency_ms]
+    times = [
+        f"{name}: {report.latency_ms[side].median * 1000:.3f}us" for name, side in named if side in report.latency_ms
+    ]
     return shown + ([", ".join(times)] if times else [])
 
 

@@ -16,10 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 NAMESPACE = "cuda_extension"
 _NEUTRAL_NAMESPACES = frozenset({"prim", "profiler", NAMESPACE})
 _MOVES_NO_ARITHMETIC = frozenset(
-    """empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
-    new_ones full full_like new_full scalar_tensor arange fill fill_ zero zero_ copy_ clone contiguous _to_copy detach
-    detach_ lift lift_fresh alias set_ resize_ record_stream pin_memory _pin_memory is_pinned item _local_scalar_dense
-    _reshape_alias _reshape_copy _unsafe_view is_same_size""".split()
+    (
+        *("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"),
+        *("zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"),
+        *("scalar_tensor", "arange", "fill", "fill_", "zero", "zero_", "copy_", "clone", "contiguous", "_to_copy"),
+        *("detach", "detach_", "lift", "lift_fresh", "alias", "set_", "resize_", "record_stream", "pin_memory"),
+        *("_pin_memory", "is_pinned", "item", "_local_scalar_dense", "_reshape_alias", "_reshape_copy"),
+        *("_unsafe_view", "is_same_size"),
+    )
 )
 
 
@@ -39,9 +43,9 @@ def audit(call: Callable[[], Any], extension: ModuleType | None) -> dict[str, An
     """Make one call and say which refused operations and whether any own function ran."""
     mode = Audit()
     own: set[str] = set()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        with mode, _watched(extension, own):
-            call()
+    recording = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    with recording as profile, mode, _watched(extension, own):
+        call()
     names = mode.names | {event.name for event in profile.events() if "::" in event.name}
     own |= {name for name in names if name.startswith(NAMESPACE + "::")}
     return {"refused": sorted(name for name in names if refused(name)), "own": sorted(own), "compiled": compiled()}
@@ -55,9 +59,9 @@ def refused(name: str) -> bool:
     packet = getattr(getattr(torch.ops, namespace), base, None)
     if packet is None or not hasattr(packet, "overloads"):
         return False
+    overloads = [overload for overload in _overloads(packet) if _is_registered(overload)]
     # A composite operation is judged by what it consists of.
-    overloads = [getattr(packet, overload) for overload in packet.overloads()]
-    return not any(_is_view(overload) or _is_composite(overload) for overload in overloads)
+    return not overloads or not all(_is_view(overload) or _is_composite(overload) for overload in overloads)
 
 
 def compiled() -> bool:
@@ -65,6 +69,21 @@ def compiled() -> bool:
     dynamo = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", {})
     return bool(counters.get("frames")) or bool(counters.get("stats"))
+
+
+def _overloads(packet: Any) -> list[Any]:
+    """The overloads that speak for an operation: not those by dimension name or into a given result."""
+    made = [getattr(packet, name) for name in packet.overloads()]
+    return [overload for overload in made if "Dimname" not in str(overload._schema) and not _has_out(overload)]
+
+
+def _has_out(overload: Any) -> bool:
+    return any(argument.is_out for argument in overload._schema.arguments)
+
+
+def _is_registered(overload: Any) -> bool:
+    """Whether the dispatcher knows it; TorchScript adds overloads on lists and scalars of its own."""
+    return bool(torch._C._dispatch_has_kernel(overload.name()))
 
 
 def _is_view(overload: Any) -> bool:

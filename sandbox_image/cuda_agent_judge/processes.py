@@ -233,5 +233,3 @@ def descendants() -> list[int]:
 
 def _highest_fd() -> int:
     return max((int(name) for name in os.listdir("/proc/self/fd")), default=2)
-
-

@@ -97,7 +97,7 @@ class Reference:
         for leaf, tensor in zip(self._inputs.layout.leaves, tensors, strict=True):
             if tuple(tensor.shape) != leaf.shape or tuple(tensor.stride()) != leaf.strides:
                 raise operator.OperatorFault(
-                    f"get_inputs() in {operator.FILE} gives other shapes on another call; it must give the same every time"
+                    f"get_inputs() in {operator.FILE} gives other shapes on another call; it must give the same each time"
                 )
             leaf.raw(self._slot.bytes).copy_(buffers.extent_of(tensor))
         self._values = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -291,4 +291,3 @@ def _packed(value: Any) -> str:
             f"({type(error).__name__}); use numbers, strings, lists, dicts and tensors"
         ) from error
     return base64.b64encode(out.getvalue()).decode()
-

@@ -1,7 +1,7 @@
 """One side's calls: private inputs at rotated addresses, the call, and the span this side claims for it.
 
 Both workers run this very code, so that its cost is the same on both sides. What it needs from torch and the clock is
-taken when the module is imported, which is before any submission is: names that a submission rebinds later do not matter.
+taken when the module is imported, before any submission is: names that a submission rebinds later do not matter.
 """
 
 import gc

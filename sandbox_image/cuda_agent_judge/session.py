@@ -88,7 +88,9 @@ def load(path: Path) -> Session:
     try:
         raw = json.loads(file.read_text())
     except OSError as error:
-        raise SessionFault(f"{str(file)!r} cannot be read ({error.strerror}); give --session a session directory") from error
+        raise SessionFault(
+            f"{str(file)!r} cannot be read ({error.strerror}); give --session a session directory"
+        ) from error
     except ValueError as error:
         raise SessionFault(f"{str(file)!r} is not JSON: {error}") from error
     if not isinstance(raw, dict):

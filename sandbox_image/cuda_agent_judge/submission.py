@@ -1,4 +1,4 @@
-"""A sealed copy of a submission, taken once: what is hashed is what is built and run, whatever happens to the workspace."""
+"""A sealed copy of a submission, taken once: what is hashed is what is built and run."""
 
 import contextlib
 import os

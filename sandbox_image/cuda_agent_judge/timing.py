@@ -1,7 +1,7 @@
 """Interleaved timing: in every round each side gets the same fresh inputs, in random order, and the output is checked.
 
-The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock agrees
-with it.
+The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock
+agrees with it.
 """
 
 import random
@@ -12,9 +12,10 @@ from typing import Any
 
 from cuda_agent_judge.checking import Checker, new_seed
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
+from cuda_agent_judge.statistics import log_ratios, median, quantile, ratio_interval
 from cuda_agent_judge.workers import Refused, Workers
 
+SUBMISSION = "submission"
 SLACK_NS = 20_000
 SLACK_SHARE = 0.03
 TAMPER_FACTOR = 2.0
@@ -37,20 +38,48 @@ IN_LOOP = Effort(least=5, most=60, budget_s=2.5)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
+@dataclass(frozen=True)
+class Call:
+    """One timed call: the judge's own span, less what the protocol costs, and the worker's claim, both in ns."""
+
+    own_ns: int
+    claim_ns: int
+
+
 @dataclass
 class Measured:
-    """Spans in ns by side, one a round."""
+    """Calls by side, one a round."""
 
-    spans: dict[str, list[int]] = field(default_factory=dict)
+    calls: dict[str, list[Call]]
     notes: list[str] = field(default_factory=list)
 
+    def spans(self) -> dict[str, list[int]]:
+        """The spans that count, by side, in ns."""
+        allowance = self.allowance()
+        return {
+            side: [score(call, allowance) if side == SUBMISSION else max(call.claim_ns, 0) for call in calls]
+            for side, calls in self.calls.items()
+        }
 
-def score(wall_ns: int, claim_ns: int, overhead_ns: int) -> int:
+    def allowance(self) -> float:
+        """How far the clocks of a side that has no reason to lie are apart here, in ns: the load of the machine."""
+        apart = [
+            call.own_ns - call.claim_ns for side, calls in self.calls.items() if side != SUBMISSION for call in calls
+        ]
+        return max(quantile(apart, 0.9), 0.0) if apart else 0.0
+
+    def disagrees(self) -> bool:
+        """Whether most of the submission's claims are below half of what the judge's clock says."""
+        calls, allowance = self.calls.get(SUBMISSION, []), self.allowance()
+        apart = [call.own_ns > TAMPER_FACTOR * call.claim_ns + SLACK_NS + allowance for call in calls]
+        return sum(apart) * 2 > len(apart)
+
+
+def score(call: Call, allowance_ns: float) -> int:
     """The span that counts: the claim while the judge's clock agrees with it, else the larger."""
-    own = max(wall_ns - overhead_ns, 0)
-    if own - claim_ns <= max(SLACK_NS, SLACK_SHARE * claim_ns):
-        return max(claim_ns, 0)
-    return max(own, claim_ns)
+    if call.own_ns - call.claim_ns <= max(SLACK_NS, SLACK_SHARE * call.claim_ns) + allowance_ns:
+        return max(call.claim_ns, 0)
+    return max(call.own_ns, call.claim_ns)
 
 
 class Timer:
@@ -63,8 +92,6 @@ class Timer:
         self._spin_us = 300 if self._on_gpu else 0
         self._overhead_ns = 0
         self._values = ""
-        self._suspect = 0
-        self._counted = 0
         self._order = random.Random(secrets.randbits(128))
 
     def measure(self, sides: list[str], headline: str, effort: Effort) -> Measured:
@@ -78,25 +105,25 @@ class Timer:
         if self._on_gpu:
             self._spin_us = min(max(300, int(1.5e-3 * max(enqueue))), 20_000)
         self._calibrate()
-        self._suspect = self._counted = 0
         end = time.monotonic() + effort.budget_s
         while not self._enough(found, headline, effort, end):
             self._round(sides, found)
-        if self._counted and self._suspect * 2 > self._counted:
+        if found.disagrees():
             found.notes.append(
                 "the submission's own clock disagreed with the judge's by more than a factor of 2; the judge's counts"
             )
         return found
 
     def _enough(self, found: Measured, headline: str, effort: Effort, end: float) -> bool:
-        rounds = len(found.spans[headline])
+        rounds = len(found.calls[headline])
         if rounds < effort.least:
             return False
         if rounds >= effort.most or time.monotonic() > end:
             return True
-        if "submission" not in found.spans or rounds % 5:
+        if SUBMISSION not in found.calls or rounds % 5:
             return False
-        interval = ratio_interval(log_ratios(found.spans["submission"], found.spans[headline]), rounds)
+        spans = found.spans()
+        interval = ratio_interval(log_ratios(spans[SUBMISSION], spans[headline]), rounds)
         return interval.high < NARROW * interval.low
 
     def _round(self, sides: list[str], found: Measured) -> None:
@@ -113,24 +140,15 @@ class Timer:
                 self._call(side)
                 self._draw(seed)
             wall, claim, _ = self._call(side)
-            found.spans[side].append(self._count(side, wall, claim))
+            found.calls[side].append(Call(max(wall - self._overhead_ns, 0), claim))
             self._land(side, twin_known="eager" in done)
             done.append(side)
-
-    def _count(self, side: str, wall: int, claim: int) -> int:
-        if side != "submission":
-            return claim
-        self._counted += 1
-        counted = score(wall, claim, self._overhead_ns)
-        if counted > TAMPER_FACTOR * claim + SLACK_NS:
-            self._suspect += 1
-        return counted
 
     def _turn(self, side: str) -> tuple[int, int]:
         """One warm call on fresh inputs; returns wall time and enqueue time in ns."""
         self._draw(new_seed())
         wall, _, enqueue = self._call(side)
-        if side == "submission":
+        if side == SUBMISSION:
             self._land(side, twin_known=False)
         elif side != "null":
             self._land(side, twin_known=True)
@@ -142,7 +160,7 @@ class Timer:
 
     def _call(self, side: str) -> tuple[int, int, int]:
         prepare = {"side": side, "set": secrets.randbelow(64), "values": self._values}
-        ask = self._workers.ask_candidate if side == "submission" else self._workers.ask_reference
+        ask = self._workers.ask_candidate if side == SUBMISSION else self._workers.ask_reference
         ask(Kind.PREPARE, prepare)
         go = {"spin_us": self._spin_us}
         time.sleep(SETTLE_S)

@@ -118,7 +118,9 @@ class Workers:
         self.tell_reference(kind, body or {})
         return self.hear_reference().body
 
-    def ask_candidate(self, kind: Kind, body: dict[str, Any] | None = None, fds: tuple[int, ...] = ()) -> dict[str, Any]:
+    def ask_candidate(
+        self, kind: Kind, body: dict[str, Any] | None = None, fds: tuple[int, ...] = ()
+    ) -> dict[str, Any]:
         """Order the candidate worker and wait.
 
         Raises:

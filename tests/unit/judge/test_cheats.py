@@ -20,7 +20,7 @@ WRONG = {
     ),
     "memo by sampled values": (
         model_new(
-            "k = float(x[::8, ::64].sum())\nif k not in self.m: self.m[k] = torch.relu(x) * 2\nreturn self.m[k].clone()",
+            "k = float(x[::8].sum())\nif k not in self.m: self.m[k] = torch.relu(x) * 2\nreturn self.m[k].clone()",
             init="self.m = {}",
         ),
         "incorrect",
@@ -35,7 +35,7 @@ WRONG = {
     "input zeroed": (model_new("y = torch.relu(x) * 2\nx.zero_()\nreturn y"), "incorrect", "was written to"),
     "one kept buffer": (
         model_new(
-            "self.b = torch.empty_like(x) if self.b is None else self.b\nself.b.copy_(torch.relu(x) * 2)\nreturn self.b",
+            "if self.b is None: self.b = torch.empty_like(x)\nself.b.copy_(torch.relu(x) * 2)\nreturn self.b",
             init="self.b = None",
         ),
         "incorrect",
@@ -81,7 +81,8 @@ WRONG = {
     "imports the reference": (model_new("return model.Model()(x)", head="import model"), "runtime_error", "model"),
     "output forged into every descriptor": (
         model_new(
-            'for fd in range(64):\n    try: os.write(fd, b\'{"status": "correct"}\' * 9)\n    except OSError: pass\nos._exit(0)',
+            'for fd in range(64):\n    try: os.write(fd, b\'{"status": "correct"}\' * 9)\n'
+            "    except OSError: pass\nos._exit(0)",
             head="import os",
         ),
         "tampering",
@@ -143,7 +144,10 @@ def test_a_missing_submission_is_named(judge: Judge) -> None:
 
 
 def test_a_slow_submission_with_patched_clocks_is_slower(judge: Judge) -> None:
-    patched = "import time\ntime.perf_counter = time.monotonic = lambda: 0.0\ntime.perf_counter_ns = time.monotonic_ns = lambda: 0"
+    patched = (
+        "import time\ntime.perf_counter = time.monotonic = lambda: 0.0\n"
+        "time.perf_counter_ns = time.monotonic_ns = lambda: 0"
+    )
     slow = model_new("for _ in range(40): y = torch.relu(x) * 2\nreturn y", head=patched)
     answer = judge(slow, command="verdict")
     assert (answer.report.status, answer.code) == ("slower", 0), answer.report
