@@ -1,0 +1,42 @@
+"""The command line: arguments in, one call into `runs`, text and an exit code out."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from cuda_agent.cli.app import app
+from cuda_agent.errors import CudaAgentError
+from cuda_agent_tools.sandbox import SandboxError
+
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the parser raises; typer has a public name for its child only."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit: 0 target reached, 1 without it, 2 usage, 3 machinery, 130 interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_code(given))
+
+
+def _code(given: list[str]) -> int:
+    as_json = "--json" in given
+    try:
+        code = app(given, prog_name="cuda-agent", standalone_mode=False)
+    except (CudaAgentError, SandboxError) as error:
+        return _failed(str(error), error.exit_code if isinstance(error, CudaAgentError) else 3, as_json)
+    except _USAGE_ERROR as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _failed(f"{message.rstrip('.')}; see 'cuda-agent --help'.", 2, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return _failed("interrupted", 130, as_json)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(message: str, code: int, as_json: bool) -> int:
+    line = " ".join(message.split())
+    if as_json:
+        print(json.dumps({"error": {"message": line, "exit_code": code}}, ensure_ascii=False))
+    print(f"cuda-agent: {line}", file=sys.stderr)
+    return code

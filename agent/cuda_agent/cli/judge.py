@@ -1,0 +1,46 @@
+"""`cuda-agent judge MODEL.py SUBMISSION_DIR`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cuda_agent.cli import options
+
+
+def judge(
+    operator: options.Operator,
+    submission: Annotated[Path, typer.Argument(metavar="SUBMISSION_DIR", help="Has model_new.py and kernels/.")],
+    target: options.Target = None,
+    python: options.Python = None,
+    precision: options.Precision = None,
+    libraries: options.Libraries = None,
+    output_lifetime: options.OutputLifetime = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Take the final verdict on a submission; exit code 0 is a win."""
+    import dataclasses  # with the rest: only when a verdict is taken
+
+    from cuda_agent.cli.progress import Progress
+    from cuda_agent.config import resolve
+    from cuda_agent.runs import judged, summary
+
+    flags = {
+        "operator": operator,
+        "target": target,
+        "python": python,
+        "precision": precision,
+        "libraries": libraries,
+        "output_lifetime": output_lifetime,
+        "model": "builtin",
+    }
+    settings = resolve(flags, os.environ)
+    report = judged.judge(settings, submission, listener=Progress(to_stderr=as_json))
+    if as_json:
+        print(report.to_json())
+    else:
+        print("\n".join(summary.verdict_lines(dataclasses.asdict(report))))
+        if report.details:
+            print(f"\n{report.details}")
+    return 0 if report.status == "win" else 1

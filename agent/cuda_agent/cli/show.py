@@ -1,0 +1,32 @@
+"""`cuda-agent show RUN`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cuda_agent.cli import options
+
+
+def show(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    transcript: Annotated[bool, typer.Option("--transcript", help="Every message, call and verdict.")] = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Tell what happened in a run."""
+    from cuda_agent.cli.progress import transcript_lines  # heavy: only when something is shown
+    from cuda_agent.run_dir import RunDir, load_document
+    from cuda_agent.runs import summary
+    from cuda_agent.trajectory import as_json_object, read
+
+    document = load_document(run)
+    events = read(RunDir(run).trajectory) if transcript else []
+    if as_json:
+        extra = {"events": [as_json_object(event) for event in events]} if transcript else {}
+        print(json.dumps({**document, "run": str(run), **extra}, ensure_ascii=False))
+        return 0
+    for event in events:
+        print("\n".join(transcript_lines(event)))
+    print(summary.run_text(document, run))
+    return 0

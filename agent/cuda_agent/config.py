@@ -1,0 +1,119 @@
+"""Settings of a run: from flags, the environment and a settings file, in that order."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cuda_agent.errors import ConfigError
+
+TARGET_RATIO = 0.95
+"""The run is there when t / t_baseline is at most this."""
+
+KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
+
+
+class Settings(BaseModel):
+    """What a person can choose for one run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    operator: Path
+    """The operator's file, or a folder with a model.py."""
+    model: str = "builtin"
+    """Who writes the kernels: `builtin`, or `scripted:FILE.json` (replies from a file)."""
+    sandbox: Literal["auto", "local", "docker"] = "auto"
+    """Where the model's commands run."""
+    target: Literal["auto", "cpu", "cuda"] = "auto"
+    """What kernels are written for."""
+    python: Path | None = None
+    """The sandbox's Python, with torch; found by itself unless named."""
+    run_dir: Path | None = None
+    """The run's folder; it must not exist. Default: runs/<UTC stamp>-<operator>."""
+    max_turns: int = Field(default=200, ge=1)
+    """The run stops after so many replies of the model."""
+    time_limit_s: float | None = Field(default=None, gt=0)
+    """The run stops after so many seconds."""
+    polish: int = Field(default=0, ge=0)
+    """So many more turns once the target is reached."""
+    precision: Literal["tf32", "ieee", "half"] = "tf32"
+    """What both sides may round to; always `ieee` on the target cpu."""
+    libraries: Literal["vendor", "own", "any"] = "vendor"
+    """What a submission may call: vendor libraries, only its own kernels, anything."""
+    output_lifetime: Literal["held", "next-call"] = "held"
+    """How long a returned tensor must stay valid."""
+
+
+def settings_file(environ: Mapping[str, str]) -> Path:
+    """Return where the settings file is looked for."""
+    base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    return Path(base) / "cuda-agent" / "settings.toml"
+
+
+def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """Merge flags (None means not given) over the environment over the settings file.
+
+    Raises:
+        ConfigError: a key is unknown or a value is not allowed.
+    """
+    file = settings_file(environ)
+    values = _from_file(file)
+    if environ.get("CUDA_AGENT_MODEL"):
+        values["model"] = environ["CUDA_AGENT_MODEL"]
+    values.update({key: value for key, value in flags.items() if value is not None})
+    settings = _validated(values, file)
+    check_model_name(settings.model)
+    return settings
+
+
+def check_model_name(name: str) -> None:
+    """Refuse the name of a model that this version does not have.
+
+    Raises:
+        ConfigError: there is no such model.
+    """
+    if name == "builtin" or name.startswith("scripted:"):
+        return
+    raise ConfigError(
+        f"There is no model {name!r}: this version ships only 'builtin' (use --model builtin);"
+        " other models come with the 'openhands' model of a later one."
+    )
+
+
+def key_hint(model: str, environ: Mapping[str, str]) -> str:
+    """Return a line about a key that is set while `builtin` runs, or ""."""
+    present = [name for name in KEY_VARIABLES if environ.get(name)]
+    if model != "builtin" or not present:
+        return ""
+    return (
+        f"{present[0]} is set, but the model is builtin, which needs no key;"
+        " another is named with --model NAME or $CUDA_AGENT_MODEL once a version ships more models."
+    )
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"The settings file {str(file)!r} cannot be read ({error}); correct or remove it.") from error
+    for key in values:
+        if key in ("operator", "run_dir") or key not in Settings.model_fields:
+            raise ConfigError(f"The settings file {str(file)!r} has an unknown key {key!r}; remove it.")
+    return values
+
+
+def _validated(values: dict[str, Any], file: Path) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()}"
+            f" (from a flag, $CUDA_AGENT_MODEL or {str(file)!r})."
+        ) from error

@@ -1,0 +1,272 @@
+"""Talks to the judge in a sandbox: installs it, starts it, reads its Report from the file it was told to write.
+
+Nothing is ever parsed from what a command prints. The judge's rules and roles are its own (docs/judge.md).
+"""
+
+import base64
+import binascii
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from cuda_agent.errors import JudgeError
+from cuda_agent.files import writing
+from cuda_agent.operators import MAIN, Operator, digest
+from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
+from cuda_agent_judge.report import Report
+from cuda_agent_tools.sandbox import ExecResult, Sandbox
+
+SUBMISSION = "model_new.py"
+HOME_VARIABLE = "CUDA_AGENT_JUDGE_HOME"
+SESSION_VARIABLE = "CUDA_AGENT_JUDGE_SESSION"
+
+ANALYZE_TIMEOUT_S = 900.0
+VERDICT_TIMEOUT_S = 1800.0
+
+_READ_SCRIPT = """
+import base64, json, os, stat
+names = ["model_new.py", "binding.cpp", "binding_registry.h"]
+for folder, folders, files in os.walk("kernels"):
+    folders.sort()
+    names += [os.path.join(folder, name) for name in sorted(files)]
+found, left_out, total = {}, [], 0
+for name in names:
+    try:
+        name.encode()
+        if not stat.S_ISREG(os.lstat(name).st_mode):
+            continue
+        with open(name, "rb") as file:
+            data = file.read(4_000_001)
+    except (OSError, UnicodeError):
+        continue
+    if len(data) > 4_000_000 or total + len(data) > 16_000_000 or len(found) >= 500:
+        left_out.append(name)
+        continue
+    total += len(data)
+    found[name] = base64.b64encode(data).decode()
+print(json.dumps({"files": found, "left_out": left_out[:20]}))
+"""
+
+
+_WRITE_SCRIPT = """
+import base64, json, os, sys
+try:
+    for name, data in json.load(sys.stdin).items():
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        with open(name, "wb") as file:
+            file.write(base64.b64decode(data))
+except OSError as error:
+    sys.stderr.write(str(error.errno))
+    sys.exit(40)
+"""
+
+
+class JudgeTimeout(JudgeError):
+    """The judge was killed at its deadline."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What session.json tells the judge."""
+
+    target: Literal["cpu", "cuda"] = "cpu"
+    precision: Literal["tf32", "ieee", "half"] = "tf32"
+    libraries: Literal["vendor", "own", "any"] = "vendor"
+    output_lifetime: Literal["held", "next-call"] = "held"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The files of a submission as they stood at one moment."""
+
+    files: Mapping[str, bytes]
+    """model_new.py, kernels/ and the two binding files, by POSIX name."""
+    left_out: Sequence[str] = ()
+    """Files too large to keep."""
+
+    @property
+    def sha256(self) -> str:
+        """Over names and bytes; the judge's own digest leaves out the binding files and differs."""
+        return digest(self.files)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything to judge."""
+        return SUBMISSION in self.files
+
+
+def home(state_dir: str) -> str:
+    """Return JUDGE_HOME for a sandbox with this state directory."""
+    return f"{state_dir}/judge"
+
+
+def session(state_dir: str) -> str:
+    """Return the session directory for a sandbox with this state directory."""
+    return f"{state_dir}/session"
+
+
+def environment(state_dir: str) -> dict[str, str]:
+    """Return what the workspace's commands need to find the judge."""
+    return {HOME_VARIABLE: home(state_dir), SESSION_VARIABLE: session(state_dir)}
+
+
+def read_submission(sandbox: Sandbox, python: str) -> Submission:
+    """Read the submission through the sandbox; links and special files are left out.
+
+    Raises:
+        JudgeError: the sandbox's Python could not read it.
+    """
+    result = sandbox.exec([python, "-I", "-c", _READ_SCRIPT], timeout_s=60.0, max_bytes=64_000_000)
+    try:
+        raw = json.loads(result.stdout)
+        found = {name: base64.b64decode(data) for name, data in raw["files"].items()}
+        return Submission(found, tuple(raw["left_out"]))
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
+
+
+def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
+    """Write many new files by one command; names are absolute.
+
+    Raises:
+        DiskError: there is no room.
+        JudgeError: they could not be written for another reason.
+    """
+    encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    result = sandbox.exec([python, "-I", "-c", _WRITE_SCRIPT], stdin=json.dumps(encoded).encode(), timeout_s=120.0)
+    if result.exit_code == 0:
+        return
+    number = result.stderr.decode(errors="replace").strip()
+    if result.exit_code == 40 and number.isdigit():
+        with writing(PurePosixPath(sandbox.state_dir)):
+            raise OSError(int(number), os.strerror(int(number)))
+    raise JudgeError(f"Files could not be written in the sandbox: {_tail(result) or result.exit_code}")
+
+
+class Judge:
+    """The judge of one run."""
+
+    def __init__(self, sandbox: Sandbox, *, python: str) -> None:
+        self._sandbox = sandbox
+        self._python = python
+        self._home = home(sandbox.state_dir)
+        self._session = session(sandbox.state_dir)
+        self._records_seen = 0
+        self._model = b""
+
+    def install(self, operator: Operator, rules: Rules) -> None:
+        """Copy the judge and the pristine operator into the sandbox's state area."""
+        files = {f"{self._home}/__main__.py": judge_main().read_bytes()}
+        files |= {f"{self._home}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
+        # The judge builds with its own binding files.
+        files |= {f"{self._home}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
+        files |= {f"{self._session}/operator/{name}": data for name, data in operator.files.items()}
+        values = {
+            "target": rules.target,
+            "precision": "ieee" if rules.target == "cpu" else rules.precision,
+            "libraries": rules.libraries,
+            "output_lifetime": rules.output_lifetime,
+        }
+        files[f"{self._session}/session.json"] = json.dumps(values).encode()
+        write_files(self._sandbox, self._python, files)
+        self._model = operator.files[MAIN]
+
+    def analyze(
+        self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
+    ) -> Report:
+        """Screen the operator and trace it; an unusable one is a Report of status `operator_error`.
+
+        Raises:
+            JudgeError: the judge itself failed.
+        """
+        return self._ask(["analyze"], timeout_s, on_output)
+
+    def verdict(
+        self,
+        *,
+        timeout_s: float = VERDICT_TIMEOUT_S,
+        on_output: Callable[[bytes], None] | None = None,
+    ) -> Report:
+        """Judge what is in the workspace now, as fast as that can be done.
+
+        Raises:
+            JudgeError: the judge itself failed.
+        """
+        return self._ask(["verdict", "--workspace", self._sandbox.workspace], timeout_s, on_output)
+
+    def final_verdict(
+        self,
+        submission: Submission,
+        *,
+        timeout_s: float = VERDICT_TIMEOUT_S,
+        on_output: Callable[[bytes], None] | None = None,
+    ) -> Report:
+        """Judge these files, whatever the workspace holds by now: clean build, new seeds, baselines timed again.
+
+        Raises:
+            JudgeError: the judge itself failed.
+        """
+        folder = f"{self._sandbox.state_dir}/final-{secrets.token_hex(4)}"
+        files = {f"{folder}/{name}": data for name, data in submission.files.items()}
+        write_files(self._sandbox, self._python, {**files, f"{folder}/{MAIN}": self._model})
+        return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output)
+
+    def new_profiles(self) -> list[Report]:
+        """Return the passing profiles that were recorded since the last call, oldest first."""
+        try:
+            data = self._sandbox.read(f"{self._session}/records.jsonl")
+        except (FileNotFoundError, ValueError):
+            return []
+        fresh = data[self._records_seen if self._records_seen <= len(data) else 0 :]
+        whole = fresh.rfind(b"\n") + 1
+        self._records_seen = len(data) - len(fresh) + whole
+        reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
+        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+
+    def _ask(self, command: list[str], timeout_s: float, on_output: Callable[[bytes], None] | None) -> Report:
+        nonce = secrets.token_hex(16)
+        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
+        self._sandbox.write(file, b"")
+        argv = [self._python, "-I", self._home, *command, "--session", self._session, "--report", file]
+        result = self._sandbox.exec(
+            [*argv, "--nonce", nonce],
+            cwd=self._sandbox.workspace,
+            env=environment(self._sandbox.state_dir),
+            timeout_s=timeout_s,
+            on_output=on_output,
+        )
+        if result.timed_out:
+            raise JudgeTimeout(f"The judge's {command[0]} was stopped after {timeout_s:.0f} s.")
+        return self._answer(file, nonce, command[0], result)
+
+    def _answer(self, file: str, nonce: str, command: str, result: ExecResult) -> Report:
+        said = f"exit code {result.exit_code}; it said: {_tail(result)!r}"
+        try:
+            text = self._sandbox.read(file)
+        except FileNotFoundError:
+            text = b""
+        if result.exit_code == 3 or not text:
+            raise JudgeError(f"The judge's {command} failed ({said}).")
+        try:
+            report = Report.from_json(text.decode())
+        except ValueError as error:
+            raise JudgeError(f"The judge's {command} left no report that can be read: {error} ({said}).") from error
+        if report.nonce != nonce:
+            raise JudgeError(f"The judge's {command} left a report that is not the answer to this call ({said}).")
+        return report
+
+
+def _record(line: bytes) -> Report | None:
+    try:
+        return Report.from_json(line.decode())
+    except ValueError:
+        return None
+
+
+def _tail(result: ExecResult) -> str:
+    text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
+    return text[-800:]

@@ -1,0 +1,265 @@
+"""The agent: `step` is one turn, `run` takes turns until there is a reason to stop.
+
+It knows no concrete model, sandbox or tool, and has no hooks: who wants to go step by step calls `step`.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuda_agent.errors import JudgeError, ModelError
+from cuda_agent.judging import JudgeTimeout, Submission
+from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
+from cuda_agent.loop.calls import Calls, Repeats, TimeLeft
+from cuda_agent.loop.referee import Referee, headline_speedup
+from cuda_agent.loop.stop import Limits, Stop, StopReason
+from cuda_agent.prompting import Prompts, ratio_line, speedup_line
+from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory
+from cuda_agent_judge.report import Report
+from cuda_agent_tools.sandbox import SandboxLost
+
+MAX_DETAILS_CHARS = 6_000
+"""Of compiler errors and tracebacks in a message to the model."""
+_LATE = "the run's time limit is reached."
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One reply and the answers to its calls, in order."""
+
+    number: int
+    reply: Reply
+    observations: tuple[Observation, ...]
+
+
+class Agent:
+    """A model at work on one operator."""
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        calls: Calls,
+        referee: Referee,
+        prompts: Prompts,
+        trajectory: Trajectory,
+        read_submission: Callable[[], Submission],
+        limits: Limits,
+        time_left: TimeLeft = lambda: math.inf,
+    ) -> None:
+        self._model = model
+        self._calls = calls
+        self._referee = referee
+        self._prompts = prompts
+        self._trajectory = trajectory
+        self._read_submission = read_submission
+        self._limits = limits
+        self._time_left = time_left
+        self._repeats = Repeats()
+        self._idle = 0
+        self._polish_left: int | None = None
+        self.messages: list[Message] = []
+        self.turn = 0
+        self.usage: list[Usage] = []
+        self.stop: Stop | None = None
+
+    def say(self, content: str, *, role: str = "user") -> None:
+        """Put a message of the runtime into the conversation."""
+        message = Message(role="system" if role == "system" else "user", content=content)
+        self.messages.append(message)
+        self._trajectory.add(MessageAdded(self.turn, "system" if role == "system" else "user", content))
+
+    def step(self) -> Turn:
+        """Ask the model once and answer its calls.
+
+        Raises:
+            ModelError: the model's provider failed.
+            SandboxLost: the sandbox is gone.
+        """
+        self.turn += 1
+        self._trajectory.add(StageStarted(self.turn, "model"))
+        reply = self._model.complete(tuple(self.messages), self._calls.specs)
+        self._record(reply)
+        observations = tuple(self._answer(call) for call in reply.tool_calls)
+        return Turn(self.turn, reply, observations)
+
+    def run(self) -> StopReason:
+        """Take turns until there is a reason to stop, then give the best submission its final verdict.
+
+        Raises:
+            JudgeError: the judge itself failed.
+            DiskError: the run's folder could not be written.
+        """
+        stop = self._guarded(self._turns)
+        if stop.reason is StopReason.INTERRUPTED and self._referee.reserve_s:
+            text = "Interrupted; the best kernel gets its final verdict (interrupt again to leave at once)."
+            self._trajectory.add(Notice(self.turn, text))
+        if stop.reason is not StopReason.SANDBOX_LOST:
+            closing = self._guarded(self._close)
+            if closing.reason in (StopReason.SANDBOX_LOST, StopReason.INTERRUPTED):
+                stop = closing
+        if self._referee.won and stop.reason is not StopReason.INTERRUPTED:
+            ended = "" if stop.reason is StopReason.TARGET_REACHED else f"polishing ended: {stop.reason} {stop.detail}"
+            stop = Stop(StopReason.TARGET_REACHED, ended.strip() or stop.detail)
+        self.stop = stop
+        self._trajectory.add(Stopped(self.turn, stop.reason, stop.detail))
+        return stop.reason
+
+    def _guarded(self, work: Callable[[], Stop]) -> Stop:
+        try:
+            return work()
+        except ModelError as error:
+            return Stop(StopReason.MODEL_ERROR, str(error))
+        except SandboxLost as error:
+            return Stop(StopReason.SANDBOX_LOST, str(error))
+        except JudgeTimeout as error:
+            if self._time_left() > 1.0:
+                raise
+            return Stop(StopReason.TIME_LIMIT, str(error))
+        except KeyboardInterrupt:
+            return Stop(StopReason.INTERRUPTED, "by a signal")
+
+    def _close(self) -> Stop:
+        try:
+            self._referee.close(self.turn)
+        except JudgeError as error:
+            # What was reached in the loop stands, only without a final number.
+            self._trajectory.add(Notice(self.turn, f"No final verdict: {error}"))
+        return Stop(StopReason.TARGET_REACHED)
+
+    def _turns(self) -> Stop:
+        while True:
+            stop = self._exhausted() or self._after(self.step())
+            if stop is not None:
+                return stop
+
+    def _exhausted(self) -> Stop | None:
+        if self._late():
+            return Stop(StopReason.TIME_LIMIT)
+        if self.turn >= self._limits.max_turns:
+            return Stop(StopReason.MAX_TURNS, f"{self.turn} turns")
+        return None
+
+    def _late(self) -> bool:
+        return self._time_left() - self._referee.reserve_s <= 0
+
+    def _answer(self, call: ToolCall) -> Observation:
+        if self._late():
+            observation = self._calls.decline(self.turn, call, _LATE)
+        else:
+            observation = self._calls.answer(self.turn, call)
+        self.messages.append(Message(role="tool", content=observation.text, tool_call_id=call.id))
+        return observation
+
+    def _record(self, reply: Reply) -> None:
+        self.usage.append(reply.usage)
+        self.messages.append(
+            Message(
+                role="assistant",
+                content=reply.text,
+                tool_calls=reply.tool_calls,
+                reasoning=reply.reasoning,
+                provider=reply.provider,
+            )
+        )
+        self._trajectory.add(
+            MessageAdded(
+                self.turn,
+                "assistant",
+                reply.text,
+                tool_calls=[dataclasses.asdict(call) for call in reply.tool_calls],
+                reasoning=reply.reasoning,
+                provider=reply.provider,
+                usage=dataclasses.asdict(reply.usage),
+                finish_reason=reply.finish_reason,
+                refusal=reply.refusal,
+                gave_up=reply.gave_up,
+            )
+        )
+
+    def _after(self, turn: Turn) -> Stop | None:
+        """Judge what the turn did, tell the model what it must know, and say whether the run ends."""
+        reply = turn.reply
+        if reply.refusal is not None:
+            return Stop(StopReason.REFUSED, reply.refusal)
+        submission = self._read_submission()
+        changed = self._referee.note(turn.number, submission)
+        repeated = self._repeated(turn, changed)
+        if repeated is not None:
+            return repeated
+        if reply.tool_calls:
+            report = self._referee.after_calls(turn.number, submission)
+            self._idle = 0
+        else:
+            report = self._referee.judge(turn.number, submission) if submission.exists else None
+        if self._referee.won:
+            return self._polish(reply, report)
+        if reply.gave_up is not None:
+            return Stop(StopReason.GAVE_UP, reply.gave_up)
+        if reply.tool_calls:
+            self._tell_of_verdict(report)
+            return None
+        return self._done_too_early(reply, report, changed)
+
+    def _repeated(self, turn: Turn, changed: bool) -> Stop | None:
+        if changed:
+            self._repeats.reset()
+        for call, observation in zip(turn.reply.tool_calls, turn.observations, strict=True):
+            count = self._repeats.count(call, observation)
+            if count >= self._limits.repeats_stuck:
+                return Stop(StopReason.STUCK, f"the same {call.name} call gave the same result {count} times")
+            if count == self._limits.repeats_nudge:
+                self.say(self._prompts.nudge("repeat", tool=call.name, count=count))
+        return None
+
+    def _polish(self, reply: Reply, report: Report | None) -> Stop | None:
+        best = self._referee.best
+        reached = f"{headline_speedup(best.report):.2f}x over {best.report.headline}" if best else ""
+        if self._polish_left is None:
+            self._polish_left = self._limits.polish
+            self._referee.polishing = True
+            if self._polish_left > 0 and reply.gave_up is None:
+                self.say(self._prompts.nudge("polish", speedup=reached, turns_left=self._polish_left))
+                return None
+        else:
+            self._polish_left -= 1
+        if self._polish_left <= 0 or reply.gave_up is not None or not reply.tool_calls:
+            return Stop(StopReason.TARGET_REACHED)
+        self._tell_of_verdict(report)
+        return None
+
+    def _tell_of_verdict(self, report: Report | None) -> None:
+        """After a turn with calls the model hears only of what its own commands did not tell it."""
+        if report is not None and (report.final or not report.passed):
+            self._tell(report)
+
+    def _tell(self, report: Report) -> None:
+        if report.final:
+            values = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
+            self.say(self._prompts.nudge("final_failed", reason=report.reason, **values))
+            return
+        self.say(
+            self._prompts.nudge(
+                "not_there_yet",
+                status=report.status,
+                reason=report.reason,
+                details=report.details[:MAX_DETAILS_CHARS],
+                speedup=speedup_line(report),
+                turns_left=self._limits.max_turns - self.turn,
+            )
+        )
+
+    def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
+        self._idle = 1 if changed else self._idle + 1
+        if self._idle >= self._limits.idle_replies:
+            return Stop(
+                StopReason.STUCK, f"{self._idle} replies in a row without a call and without a changed submission"
+            )
+        if reply.finish_reason == "length":
+            self.say(self._prompts.nudge("cut_off"))
+        elif report is None:
+            self.say(self._prompts.nudge("no_submission", reason="model_new.py does not exist"))
+        else:
+            self._tell(report)
+        return None

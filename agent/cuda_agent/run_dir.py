@@ -1,0 +1,168 @@
+"""The folder of a run: what is where, and how it is written so that a crash leaves nothing half done.
+
+run.json (replaced whole) · trajectory.jsonl · workspace/ (the sandbox's; the host never follows a path in it) ·
+snapshots/ (objects/<sha256>, one manifest for each turn that changed the submission) · best/ (the kernel to take away).
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cuda_agent import files
+from cuda_agent.errors import ConfigError
+
+SCHEMA = 1
+RESERVE_BYTES = 64 * 1024
+
+
+class RunDir:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.workspace = path / "workspace"
+        self.trajectory = path / "trajectory.jsonl"
+        self.best = path / "best"
+        self.reserve = path / ".reserve"
+
+    @classmethod
+    def create(cls, path: Path | None, operator: str) -> "RunDir":
+        """Make the folder; without a path, runs/<UTC stamp>-<operator> in the current directory.
+
+        Raises:
+            ConfigError: it exists already.
+            DiskError: it cannot be made.
+        """
+        chosen = (path or default_path(operator)).absolute()
+        refuse_existing(chosen)
+        with files.writing(chosen):
+            chosen.mkdir(parents=True)
+            run = cls(chosen)
+            run.workspace.mkdir()
+            # Room for the last run.json: even on a full disk it says how the run ended.
+            run.reserve.write_bytes(b"." * RESERVE_BYTES)
+            return run
+
+    def open_trajectory(self) -> files.LineFile:
+        """Return the file that the events go to."""
+        return files.LineFile(self.trajectory)
+
+    def save(self, document: Mapping[str, Any]) -> None:
+        """Replace run.json.
+
+        Raises:
+            DiskError: it could not be written; the old one stands.
+        """
+        text = json.dumps({"schema": SCHEMA, **document}, indent=2, ensure_ascii=False, default=str)
+        files.replace(self.path / "run.json", (text + "\n").encode("utf-8", "backslashreplace"))
+
+    def save_last(self, document: Mapping[str, Any]) -> None:
+        """Replace run.json for the last time, with the room that was kept for it.
+
+        Raises:
+            DiskError: it could not be written all the same.
+        """
+        self.reserve.unlink(missing_ok=True)
+        self.save(document)
+
+    def remove(self) -> None:
+        """Remove the folder: nothing worth keeping happened."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def snapshot(self, turn: int, submission: Mapping[str, bytes]) -> str:
+        """Keep these files and return the name of their manifest.
+
+        Raises:
+            DiskError: they could not be written; the manifest is written last.
+        """
+        entries = {}
+        for name, data in sorted(submission.items()):
+            entries[name] = hashlib.sha256(data).hexdigest()
+            target = self.path / "snapshots" / "objects" / entries[name]
+            if not target.exists():
+                files.replace(target, data)
+        manifest = f"turn-{turn:04d}.json"
+        text = json.dumps({"schema": SCHEMA, "turn": turn, "files": entries}, indent=2, ensure_ascii=False)
+        files.replace(self.path / "snapshots" / manifest, text.encode())
+        return manifest
+
+    def load_snapshot(self, manifest: str) -> dict[str, bytes]:
+        """Return the files of a manifest."""
+        folder = self.path / "snapshots"
+        entries = json.loads((folder / manifest).read_text(encoding="utf-8"))["files"]
+        return {name: (folder / "objects" / sha256).read_bytes() for name, sha256 in entries.items()}
+
+    def keep_best(self, submission: Mapping[str, bytes], report_json: str) -> None:
+        """Replace best/ by these files and the report on them.
+
+        Raises:
+            DiskError: there was no room; the old best stands.
+        """
+        fresh = self.path / ".best.new"
+        old = self.path / ".best.old"
+        with files.writing(self.best):
+            for leftover in (fresh, old):
+                shutil.rmtree(leftover, ignore_errors=True)
+            for name, data in submission.items():
+                target = _inside(fresh, name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+            (fresh / "report.json").write_text(report_json + "\n", encoding="utf-8")
+            if self.best.exists():
+                self.best.rename(old)
+            fresh.rename(self.best)
+            shutil.rmtree(old, ignore_errors=True)
+
+    def drop_best(self) -> None:
+        """Remove best/: what stood there was refuted."""
+        shutil.rmtree(self.best, ignore_errors=True)
+
+
+def refuse_existing(path: Path | None) -> None:
+    """Say early that a run folder cannot be used.
+
+    Raises:
+        ConfigError: it exists already.
+    """
+    if path is not None and os.path.lexists(path):
+        raise ConfigError(f"The run folder {str(path)!r} exists already; name another with --run-dir.")
+
+
+def default_path(operator: str) -> Path:
+    """Return runs/<UTC stamp>-<operator>, with a number behind it where that is taken."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = re.sub(r"[^\w.-]+", "_", operator).strip("._")[:80] or "operator"
+    base = Path("runs") / f"{stamp}-{name}"
+    path, number = base, 2
+    while os.path.lexists(path):
+        path, number = base.with_name(f"{base.name}-{number}"), number + 1
+    return path
+
+
+def load_document(run: Path) -> dict[str, Any]:
+    """Read the run.json of a run.
+
+    Raises:
+        ConfigError: `run` is no run folder of this schema.
+    """
+    file = run / "run.json"
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{str(run)!r} is not a run's folder ({file.name} cannot be read: {error}).") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ConfigError(f"{str(file)!r} is not of schema {SCHEMA}; use the version that wrote it.")
+    return document
+
+
+def _inside(root: Path, name: str) -> Path:
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts:
+        raise ConfigError(f"The submission has a file outside its folder: {name!r}; remove it.")
+    return root / name

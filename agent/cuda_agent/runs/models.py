@@ -1,0 +1,22 @@
+"""From a model's name to the model; each is imported only when it is asked for."""
+
+from pathlib import Path
+
+from cuda_agent.config import check_model_name
+from cuda_agent.llm.model import Model
+
+
+def make(name: str) -> Model:
+    """Return the model of this name.
+
+    Raises:
+        ConfigError: there is none, or its file cannot be read.
+    """
+    check_model_name(name)
+    if name.startswith("scripted:"):
+        from cuda_agent.llm.scripted import from_file  # only when asked for
+
+        return from_file(Path(name.removeprefix("scripted:")))
+    from cuda_agent.llm.builtin.policy import BuiltinModel  # only when asked for
+
+    return BuiltinModel()

@@ -1,0 +1,40 @@
+"""Where commands run and what kernels are for: the sandbox's Python and the target, chosen before anything starts."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cuda_agent.config import Settings
+from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.environment import sandbox_environment
+from cuda_agent.sandbox.python import find_python
+from cuda_agent.sandbox.target import choose_target
+
+
+@dataclass(frozen=True)
+class Place:
+    """A sandbox to be started."""
+
+    python: Path
+    target: Literal["cpu", "cuda"]
+    why: str = ""
+    """One line for the person: what `auto` chose and why."""
+
+
+def choose(settings: Settings) -> Place:
+    """Find the sandbox's Python and what it can build for.
+
+    Raises:
+        ConfigError: the chosen sandbox or target is not there.
+    """
+    if settings.sandbox == "docker":
+        raise ConfigError("The sandbox 'docker' is not part of this version; use --sandbox local.")
+    python = find_python(settings.python)
+    env = sandbox_environment(python.path, Path("state"), host=os.environ)
+    target = choose_target(python, env=env, asked=settings.target)
+    why = (
+        f"sandbox local ({python.path}: Python {python.version}, torch {python.torch}),"
+        f" target {target.name} ({target.reason})"
+    )
+    return Place(python.path, target.name, why)

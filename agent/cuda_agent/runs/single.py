@@ -1,0 +1,195 @@
+"""One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
+
+import math
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cuda_agent.config import Settings
+from cuda_agent.errors import CudaAgentError, OperatorError
+from cuda_agent.files import DiskError
+from cuda_agent.judging import Judge, Rules, environment, read_submission, write_files
+from cuda_agent.llm.model import Model
+from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.referee import Referee
+from cuda_agent.loop.stop import Limits, Stop, StopReason
+from cuda_agent.operators import Operator, load
+from cuda_agent.prompting import Prompts, task_context
+from cuda_agent.resources import prompts_dir, tree, workspace_template
+from cuda_agent.run_dir import RunDir, refuse_existing
+from cuda_agent.runs.limited import LimitedSandbox
+from cuda_agent.runs.models import make
+from cuda_agent.runs.place import Place, choose
+from cuda_agent.runs.record import Record
+from cuda_agent.runs.signals import Signals
+from cuda_agent.sandbox.local import LocalSandbox
+from cuda_agent.trajectory import Listener, Notice, RunStarted, StageStarted, Trajectory
+from cuda_agent_judge.report import Report
+from cuda_agent_tools.bash import Bash
+from cuda_agent_tools.glob import Glob
+from cuda_agent_tools.multi_edit import MultiEdit
+from cuda_agent_tools.sandbox import Sandbox, SandboxError
+from cuda_agent_tools.todo_write import TodoWrite
+
+_UNUSABLE = frozenset({"operator_error", "runtime_error", "timeout"})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: Path
+    document: dict[str, Any]
+    """What run.json says."""
+    exit_code: int
+
+
+def optimize(settings: Settings, *, listener: Listener, model: Model | None = None) -> Outcome:
+    """Run the model on the operator until there is a reason to stop.
+
+    Raises:
+        OperatorError: the operator cannot be used; no model was asked.
+        ConfigError: a setting is wrong.
+        InfrastructureError, SandboxError: the machinery failed; run.json says so too.
+    """
+    operator = load(settings.operator)
+    refuse_existing(settings.run_dir)
+    chosen_model = model or make(settings.model)
+    place = choose(settings)
+    run = RunDir.create(settings.run_dir, operator.name)
+    with Signals() as signals:
+        record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+        work = _Work(settings, operator, place, run, record, signals, listener)
+        try:
+            stop = work.go(chosen_model)
+            record.finish(stop)
+        except KeyboardInterrupt:
+            signals.shield()
+            record.finish(Stop(StopReason.INTERRUPTED, "before the first turn"))
+        except OperatorError:
+            run.remove()
+            raise
+        except Exception as error:
+            _record_failure(record, error)
+            raise
+    return Outcome(run.path, record.document, int(record.document["exit_code"]))
+
+
+def _record_failure(record: Record, error: Exception) -> None:
+    expected = isinstance(error, CudaAgentError | SandboxError)
+    message = str(error) if expected else "".join(traceback.format_exception(error))
+    with suppress(DiskError):  # the error itself is what the person must hear of
+        record.fail(message, error.exit_code if isinstance(error, CudaAgentError) else 3)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one run needs, from the sandbox's start to its end."""
+
+    settings: Settings
+    operator: Operator
+    place: Place
+    run: RunDir
+    record: Record
+    signals: Signals
+    listener: Listener
+
+    def go(self, model: Model) -> Stop:
+        start = time.monotonic()
+        with ExitStack() as stack:
+            trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
+            state = Path(tempfile.mkdtemp(prefix="cuda-agent-"))
+            stack.callback(shutil.rmtree, state, ignore_errors=True)
+            trajectory.add(self._started(model))
+            for line in filter(None, [self.place.why]):
+                trajectory.add(Notice(0, line))
+            trajectory.add(StageStarted(0, "sandbox"))
+            sandbox = stack.enter_context(
+                LocalSandbox(
+                    workspace=self.run.workspace,
+                    state_dir=state,
+                    python=self.place.python,
+                    extra_env=environment(str(state)),
+                )
+            )
+            stack.callback(self.signals.shield)
+            return self._with_sandbox(model, sandbox, trajectory, start)
+
+    def _started(self, model: Model) -> RunStarted:
+        document = self.record.document
+        return RunStarted(
+            self.operator.name, self.operator.sha256, model.name, document["settings"], document["versions"]
+        )
+
+    def _with_sandbox(self, model: Model, sandbox: Sandbox, trajectory: Trajectory, start: float) -> Stop:
+        time_left = self._clock(start)
+        python = str(self.place.python)
+        judge = Judge(sandbox, python=python)
+        rules = self._rules()
+        judge.install(self.operator, rules)
+        write_files(sandbox, python, self._workspace_files(sandbox.workspace))
+        report = self._screen(judge, trajectory)
+        limited = LimitedSandbox(sandbox, time_left)
+        limits = Limits(max_turns=self.settings.max_turns, polish=self.settings.polish)
+        referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
+        prompts = Prompts(prompts_dir())
+        agent = Agent(
+            model=model,
+            calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory),
+            referee=referee,
+            prompts=prompts,
+            trajectory=trajectory,
+            read_submission=lambda: read_submission(sandbox, python),
+            limits=limits,
+            time_left=time_left,
+        )
+        context = task_context(
+            self.operator,
+            report,
+            rules={key: str(value) for key, value in asdict(rules).items()},
+            workspace=sandbox.workspace,
+            max_turns=limits.max_turns,
+        )
+        agent.say(prompts.system(context), role="system")
+        agent.say(prompts.task(context))
+        try:
+            agent.run()
+        finally:
+            self.record.reached(agent.turn, agent.usage, referee.best)
+        return agent.stop or Stop(StopReason.INTERRUPTED)
+
+    def _clock(self, start: float) -> Callable[[], float]:
+        limit = self.settings.time_limit_s or math.inf
+
+        def time_left() -> float:
+            return 0.0 if self.signals.must_leave else limit - (time.monotonic() - start)
+
+        return time_left
+
+    def _rules(self) -> Rules:
+        settings = self.settings
+        return Rules(
+            target=self.place.target,
+            precision="ieee" if self.place.target == "cpu" else settings.precision,
+            libraries=settings.libraries,
+            output_lifetime=settings.output_lifetime,
+        )
+
+    def _workspace_files(self, workspace: str) -> dict[str, bytes]:
+        files = {**tree(workspace_template()), **self.operator.files}
+        return {f"{workspace}/{name}": data for name, data in files.items()}
+
+    def _screen(self, judge: Judge, trajectory: Trajectory) -> Report:
+        trajectory.add(StageStarted(0, "analyze"))
+        report = judge.analyze(on_output=self.listener.on_output)
+        if report.status in _UNUSABLE:
+            raise OperatorError(f"{str(self.operator.path)!r} cannot be used: {report.reason}")
+        self.record.screened(report.environment)
+        return report

@@ -1,0 +1,114 @@
+"""The end of a run in words a person understands, from what run.json or a Report says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_VERDICTS = {
+    "win": "win: the kernel is right and at least 5 % faster than {baseline}",
+    "tie": "tie: the kernel is right, but less than 5 % faster than {baseline}",
+    "slower": "slower: the kernel is right, but slower than {baseline}",
+    "incorrect": "incorrect: the kernel's results are wrong",
+    "compile_error": "compile error: the kernel does not build",
+    "runtime_error": "runtime error: the kernel fails when it is called",
+    "timeout": "timeout: the kernel does not come to an end",
+    "policy": "policy: the submission does what the rules forbid",
+    "tampering": "tampering: the submission interferes with its own measurement",
+    "inconclusive": "inconclusive: this machine is too noisy to say",
+    "not_counted": "not counted: the operator's own result says too little",
+    "operator_error": "operator error: the operator cannot be judged",
+}
+_REASONS = {
+    "target_reached": "the target is reached",
+    "gave_up": "the model gave up",
+    "at_hardware_limit": "no kernel can be 5 % faster here",
+    "max_turns": "the limit of turns is reached",
+    "budget": "the budget is spent",
+    "time_limit": "the time limit is reached",
+    "stuck": "the model is stuck",
+    "refused": "the provider refused to answer",
+    "model_error": "the model failed",
+    "sandbox_lost": "the sandbox is gone",
+    "interrupted": "interrupted",
+}
+_SIDES = ("submission", "compile", "eager")
+
+
+def run_text(document: Mapping[str, Any], folder: Path) -> str:
+    """Return the summary of a run."""
+    result = document.get("result")
+    lines = []
+    if result:
+        lines += verdict_lines(result)
+        lines.append(f"Kernel:   {folder / 'best'} (model_new.py, kernels/)")
+    elif document.get("status") != "running":
+        lines.append("Verdict:  none: no submission passed the judge")
+    lines.append(f"Stopped:  {_stopped(document)}")
+    lines.append(f"Run:      {folder}")
+    return "\n".join(lines)
+
+
+def verdict_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines on one verdict: in words, latencies, speedups, notes. `result` has the fields of a Report."""
+    baseline = _name(result.get("headline", "compile"))
+    words = _VERDICTS.get(result["status"], result["status"]).format(baseline=baseline)
+    kind = "" if result.get("final") else " (in the loop; no final verdict)"
+    lines = [f"Verdict:  {words}{kind}"]
+    if result.get("reason"):
+        lines.append(f"          {result['reason']}")
+    lines += _latencies(result)
+    lines += _speedups(result)
+    if result.get("checked_calls"):
+        lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs; target {result.get('target')}")
+    rules = ", ".join(f"{key} {value}" for key, value in sorted(result.get("rules", {}).items()))
+    if rules:
+        lines.append(f"Rules:    {rules}; isolation {result.get('isolation')}")
+    lines += [f"Note:     {note}" for note in result.get("notes", [])]
+    return lines
+
+
+def _latencies(result: Mapping[str, Any]) -> list[str]:
+    peaks = result.get("peak_memory_bytes", {})
+    lines = []
+    for side in _SIDES:
+        latency = result.get("latency_ms", {}).get(side)
+        if latency is None:
+            continue
+        peak = f", peak memory {_size(peaks[side])}" if side in peaks else ""
+        lines.append(
+            f"Time:     {_name(side):<14} {latency['median']:>10.4g} ms, half of {latency['calls']} calls"
+            f" within {latency['q25']:.4g} to {latency['q75']:.4g} ms{peak}"
+        )
+    return lines
+
+
+def _speedups(result: Mapping[str, Any]) -> list[str]:
+    return [
+        f"Speedup:  {one['median']:.3g}x over {_name(name)} (95 % interval {one['low']:.3g} to {one['high']:.3g})"
+        for name in ("compile", "eager")
+        if (one := result.get("speedup", {}).get(name))
+    ]
+
+
+def _stopped(document: Mapping[str, Any]) -> str:
+    if document.get("error"):
+        return str(document["error"]).strip().splitlines()[-1]
+    stop = document.get("stop")
+    if not stop:
+        return "not yet; it is running or was killed"
+    words = _REASONS.get(stop["reason"], stop["reason"])
+    detail = f" ({stop['detail']})" if stop.get("detail") else ""
+    turns = document.get("turns", 0)
+    return f"{words}{detail} after {turns} turn{'' if turns == 1 else 's'}"
+
+
+def _name(side: str) -> str:
+    return "torch.compile" if side == "compile" else side
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.4g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"

@@ -1,0 +1,99 @@
+"""Eager and torch.compile as timed sides of the reference worker."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cuda_agent_judge import expected, sampling
+from cuda_agent_judge.compare import compare
+from cuda_agent_judge.memory import peak_of
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.runner import Runner
+from cuda_agent_judge.session import Session
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """A call that does nothing: what the protocol itself costs."""
+
+
+class Baselines:
+    """Calls the model as it is and compiled, on the same protocol as the candidate worker."""
+
+    def __init__(
+        self, model: torch.nn.Module, runner: Runner, session: Session, values: Callable[[], list[Any]]
+    ) -> None:
+        self._model = model
+        self._runner = runner
+        self._session = session
+        self._values = values
+        self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
+        self._kept: dict[str, Any] = {}
+        self._side = "eager"
+        self.twin: list[torch.Tensor] = []
+        """The eager output of the latest inputs, row-major."""
+
+    def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer WARM, PREPARE, GO, LAND or MEMORY."""
+        with torch.no_grad():
+            match kind:
+                case Kind.WARM:
+                    return self._warm()
+                case Kind.PREPARE:
+                    return self._prepare(body)
+                case Kind.GO:
+                    return self._go(body)
+                case Kind.LAND:
+                    return self._land(body)
+                case Kind.MEMORY:
+                    return {"bytes": peak_of(lambda: self._call(body["side"]), self._session.target)}
+                case _:
+                    raise ValueError(f"the reference worker was asked for {kind.name}")
+
+    def _warm(self) -> dict[str, Any]:
+        """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline."""
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self._session.cache_dir / "inductor")
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        try:
+            compiled = torch.compile(self._model)
+            outputs = []
+            for call in (compiled, self._model):
+                self._runner.prepare(0, self._values())
+                args, kwargs = self._runner.arguments
+                outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
+        except Exception as error:
+            return {"ok": False, "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"}
+        pairs = zip(*outputs, strict=True)
+        if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
+            return {"ok": False, "reason": "its result differs from eager's"}
+        self._calls["compile"] = compiled
+        return {"ok": True, "reason": ""}
+
+    def _call(self, side: str) -> Any:
+        self._runner.prepare(0, self._values())
+        args, kwargs = self._runner.arguments
+        return self._calls[side](*args, **kwargs)
+
+    def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._side = body["side"]
+        self._runner.prepare(body["set"], self._values())
+        return {}
+
+    def _go(self, body: dict[str, Any]) -> dict[str, Any]:
+        done = self._runner.go(self._calls[self._side], body["spin_us"])
+        if self._side == "null":
+            # The candidate worker does the same after each call: it belongs to what the protocol costs.
+            sampling.sample(self.twin)
+        else:
+            self._latest = done.output
+        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns}
+
+    def _land(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Keep the output as the candidate's is kept, so that both sides' allocators see the same life times."""
+        if self._side == "eager":
+            self.twin = [t.contiguous() for t in expected.tensors_of(self._latest)]
+        if self._session.output_lifetime == "held":
+            self._kept[self._side] = self._latest
+        self._latest = None
+        return {}

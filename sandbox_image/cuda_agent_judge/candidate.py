@@ -1,0 +1,193 @@
+"""The candidate worker: the one process that runs a submission.
+
+It never sees the operator's source, the seeds or the expected values. Whatever it answers is a claim; the judge believes
+only the bytes in the landing buffer and its own clock.
+"""
+
+import base64
+import io
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from cuda_agent_judge import buffers, contract, extension, policy, sampling
+from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.memory import peak_of
+from cuda_agent_judge.precision import apply_precision
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.runner import Inputs, Runner
+
+_copy, _as_strided, _contiguous = torch.Tensor.copy_, torch.Tensor.as_strided, torch.Tensor.contiguous
+_no_grad, _Tensor = torch.no_grad, torch.Tensor
+_MAX_DETAILS = 6000
+
+
+class SubmissionFault(Exception):
+    """The submission cannot be used; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    slot: torch.Tensor
+    landing: torch.Tensor
+    state: torch.Tensor
+    keep: tuple[buffers.Area, ...]
+
+
+class Candidate:
+    """Answers the judge's orders; one method a kind of frame."""
+
+    def __init__(self) -> None:
+        self._cudart: Cudart | None = None
+        self._extension: ModuleType | None = None
+        self._current: Any = None
+        self._previous: Any = None
+        self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            Kind.LOAD: self._load,
+            Kind.PREPARE: self._prepare,
+            Kind.GO: self._go,
+            Kind.LAND: self._land,
+            Kind.AUDIT: self._audit,
+            Kind.STATE: self._give_state,
+            Kind.MEMORY: lambda body: {"bytes": peak_of(self._call, self._target)},
+        }
+
+    def setup(self, body: dict[str, Any], fds: tuple[int, ...]) -> dict[str, Any]:
+        """Open the shared buffers and make room for private inputs."""
+        self._target = body["target"]
+        self._held = body["output_lifetime"] == "held"
+        if self._target == "cuda":
+            torch.cuda.init()
+            self._cudart = Cudart()
+        apply_precision(body["precision"])
+        shared = body["shared"]
+        rest = iter(fds)
+        areas = tuple(
+            buffers.open_area(ticket, next(rest) if ticket["kind"] == "memfd" else None, self._cudart)
+            for ticket in shared["tickets"]
+        )
+        self._shared = _Shared(areas[0].bytes, areas[1].bytes, areas[2].bytes, areas)
+        self._landing = buffers.Layout.from_json(shared["landing"])
+        self._state_names = shared["state"]["names"]
+        self._state_layout = buffers.Layout.from_json(shared["state"]["layout"])
+        self._init = shared["init"]
+        inputs = Inputs.from_json(shared["inputs"])
+        self._runner = Runner(inputs, self._shared.slot, self._cudart, shared["sets"])
+        return {}
+
+    def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one order."""
+        with _no_grad():
+            return self._handlers[kind](body)
+
+    def _load(self, body: dict[str, Any]) -> dict[str, Any]:
+        library = body["library"]
+        try:
+            self._extension = extension.install(Path(library) if library else None, body["style"])
+        except (ImportError, OSError) as error:
+            raise SubmissionFault(f"the built library does not load: {error}") from error
+        source = Path(body["source"])
+        module = ModuleType("model_new")
+        module.__file__ = str(source)
+        sys.modules["model_new"] = module
+        exec(compile(source.read_bytes(), str(source), "exec", dont_inherit=True), module.__dict__)
+        self._model = self._make_model(module)
+        self._load_state(self._model)
+        return {}
+
+    def _make_model(self, module: ModuleType) -> torch.nn.Module:
+        kind = getattr(module, "ModelNew", None)
+        if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+            raise SubmissionFault("model_new.py defines no class ModelNew(torch.nn.Module)")
+        args, kwargs = torch.load(io.BytesIO(base64.b64decode(self._init)), weights_only=False)
+        model: torch.nn.Module = kind(*args, **kwargs)
+        return model.to(self._target).eval()
+
+    def _load_state(self, model: torch.nn.Module) -> None:
+        leaves = zip(self._state_names, self._state_layout.leaves, strict=True)
+        state = {name: leaf.view(leaf.raw(self._shared.state)).clone() for name, leaf in leaves}
+        try:
+            model.load_state_dict(state, strict=True)
+        except RuntimeError as error:
+            raise SubmissionFault(
+                "ModelNew does not take the reference's weights: its parameters and buffers must have the same names and "
+                f"shapes as Model's ({' '.join(str(error).split())[:600]})"
+            ) from error
+
+    def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
+        values = torch.load(io.BytesIO(base64.b64decode(body["values"])), weights_only=False)
+        if body.get("poison"):
+            self._poison_free_memory()
+        self._runner.prepare(body["set"], values)
+        return {}
+
+    def _poison_free_memory(self) -> None:
+        """Fill a block of each output's size and let it go: what the allocator hands out next must not look right."""
+        blocks = [torch.empty_like(leaf.raw(self._shared.landing)) for leaf in self._landing.leaves]
+        for block in blocks:
+            block.view(torch.uint8).fill_(0xA5)
+
+    def _go(self, body: dict[str, Any]) -> dict[str, Any]:
+        done = self._runner.go(self._model, body["spin_us"])
+        self._taken = sampling.sample([t for t in contract.tensors(done.output) if type(t) is _Tensor])
+        self._current = done.output
+        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns}
+
+    def _land(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
+        if body["which"] == "previous":
+            self._copy_out(self._previous)
+            return {}
+        borrowed = {
+            "inputs": self._runner.private,
+            "weights": [*self._model.parameters(), *self._model.buffers()],
+            "previous": contract.tensors(self._previous),
+        }
+        meta = contract.describe(self._current, borrowed)
+        self._copy_out(self._current)
+        meta["settled"] = sampling.settled(self._taken, self._landed())
+        self._runner.give_back()
+        if self._cudart is not None:
+            self._cudart.synchronize()
+        self._previous, self._current = self._current if self._held else None, None
+        return meta
+
+    def _copy_out(self, output: Any) -> None:
+        for tensor, leaf in zip(contract.tensors(output), self._landing.leaves, strict=False):
+            if tuple(tensor.shape) == leaf.shape and tensor.dtype == leaf.torch_dtype:
+                _copy(leaf.view(leaf.raw(self._shared.landing)), tensor)
+
+    def _landed(self) -> list[torch.Tensor]:
+        return [leaf.view(leaf.raw(self._shared.landing)) for leaf in self._landing.leaves]
+
+    def _call(self) -> Any:
+        args, kwargs = self._runner.arguments
+        return self._model(*args, **kwargs)
+
+    def _audit(self, body: dict[str, Any]) -> dict[str, Any]:
+        return policy.audit(self._call, self._extension)
+
+    def _give_state(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Copy the weights as they are now back into the shared area."""
+        state = self._model.state_dict()
+        for name, leaf in zip(self._state_names, self._state_layout.leaves, strict=True):
+            _copy(leaf.view(leaf.raw(self._shared.state)), state[name])
+        if self._cudart is not None:
+            self._cudart.synchronize()
+        return {"compiled": policy.compiled()}
+
+
+def fault_of(error: BaseException) -> dict[str, Any]:
+    """Describe what a submission raised."""
+    if isinstance(error, SubmissionFault):
+        return {"sentence": str(error), "details": ""}
+    lines = traceback.format_exception(error)
+    said = " ".join(str(error).split())[:400]
+    name = type(error).__name__
+    return {"sentence": f"{name}: {said}" if said else name, "details": "".join(lines)[-_MAX_DETAILS:]}

@@ -1,0 +1,144 @@
+"""Correctness: calls on fresh inputs whose outputs, inputs and weights are all held against the reference."""
+
+import secrets
+from typing import Any
+
+from cuda_agent_judge import contract
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.report import OutputError
+from cuda_agent_judge.session import Session
+from cuda_agent_judge.workers import Refused, Workers
+
+IN_LOOP = ("native", "signed", "native", "sparse", "native")
+FINAL = ("native", "signed", "native", "sparse", "native", "signed", "sparse", "native", "signed", "sparse")
+
+
+def new_seed() -> int:
+    """A secret seed of the width generators take."""
+    return secrets.randbits(63)
+
+
+class Checker:
+    """Makes checked calls and keeps the worst error of each output."""
+
+    def __init__(self, workers: Workers, session: Session, shared: dict[str, Any]) -> None:
+        self._workers = workers
+        self._held = session.output_lifetime == "held" and not shared["aliasing"]
+        self._any_library = session.libraries == "any"
+        self._shared = shared
+        self._signed = bool(shared["signed"])
+        self.calls = 0
+        self.errors: dict[str, OutputError] = {}
+        self.notes: list[str] = []
+
+    def check(self, variants: tuple[str, ...]) -> None:
+        """Make one checked call a variant.
+
+        Raises:
+            Refused: a call was wrong.
+        """
+        for variant in variants:
+            if variant == "native" or self._signed:
+                self._checked_call(variant)
+
+    def audit(self) -> None:
+        """Refuse library compute and submissions none of whose own functions run.
+
+        Raises:
+            Refused: the policy is broken.
+        """
+        if self._any_library:
+            return
+        self._draw("native")
+        found = self._workers.ask_candidate(Kind.AUDIT)
+        refused, own = found.get("refused"), found.get("own")
+        if not isinstance(refused, list) or not isinstance(own, list):
+            raise Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
+        if found.get("compiled"):
+            raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
+        if refused:
+            names = ", ".join(str(name)[:60] for name in refused[:5])
+            raise Refused("policy", f"the submission computes with PyTorch operations ({names}); write a kernel instead")
+        if not own:
+            raise Refused("policy", "none of the submission's own functions ran; call one of cuda_extension in forward")
+
+    def check_weights(self) -> None:
+        """Refuse a submission that changed its weights, or ran torch.compile where that is not allowed.
+
+        Raises:
+            Refused: it did.
+        """
+        found = self._workers.ask_candidate(Kind.STATE)
+        changed = self._workers.ask_reference(Kind.STATE)["changed"]
+        if changed:
+            raise Refused("incorrect", f"forward changed the weight {changed[0]!r}; weights must stay as they are")
+        if found.get("compiled") and not self._any_library:
+            raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
+
+    def degenerate(self) -> str:
+        """Why the operator's answers tell nothing, or ""."""
+        return str(self._workers.ask_reference(Kind.SCREEN)["degenerate"])
+
+    def land(self, *, values: bool, where: str) -> None:
+        """Take the latest output out of the candidate worker and judge it.
+
+        Raises:
+            Refused: its form, its values or what it did to its inputs is wrong.
+        """
+        meta = self._workers.ask_candidate(Kind.LAND, {"which": "current"})
+        said = contract.broken(meta, self._shared["form"], held=self._held)
+        if said:
+            raise Refused("incorrect", said)
+        if meta.get("settled") is not True:
+            raise Refused("incorrect", "the output still changed after forward had returned; finish all work in forward")
+        result = self._workers.ask_reference(Kind.COMPARE)
+        self.calls += 1
+        if values:
+            self._keep(result["errors"])
+        if not result["ok"] and (values or "was written to" in result["reason"]):
+            raise Refused("incorrect", f"{result['reason']} ({where})")
+
+    def check_previous(self) -> None:
+        """Land the output before the latest one again: it must still be what it was.
+
+        Raises:
+            Refused: it changed.
+        """
+        if not self._held or self.calls == 0:
+            return
+        self._workers.ask_candidate(Kind.LAND, {"which": "previous"})
+        if not self._workers.ask_reference(Kind.HELD)["ok"]:
+            raise Refused(
+                "incorrect", "an output changed when forward was called again; return fresh memory on every call"
+            )
+
+    def _draw(self, variant: str) -> None:
+        drawn = self._workers.ask_reference(Kind.DRAW, {"variant": variant, "seed": new_seed()})
+        order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": True}
+        self._workers.ask_candidate(Kind.PREPARE, order)
+
+    def _checked_call(self, variant: str) -> None:
+        self._draw(variant)
+        self._workers.tell_reference(Kind.EXPECT, {"variant": variant})
+        failed: Refused | None = None
+        try:
+            self._workers.ask_candidate(Kind.GO, {"spin_us": 300})
+        except Refused as refusal:
+            failed = refusal
+        expected = self._workers.hear_reference().body
+        if failed is not None:
+            if not expected["usable"] and "reason" in expected and failed.status == "runtime_error":
+                return
+            raise failed
+        if variant == "native" and not expected.get("wide"):
+            note = "no fp64 reference: compared with the reference's own precision"
+            self.notes += [note] if note not in self.notes else []
+        self.check_previous()
+        self.land(values=bool(expected["usable"]), where=f"{variant} inputs")
+
+    def _keep(self, errors: list[dict[str, Any]]) -> None:
+        for raw in errors:
+            error = OutputError(**raw)
+            known = self.errors.get(error.output)
+            if known is None or error.relative_l2 > known.relative_l2:
+                self.errors[error.output] = error

@@ -1,0 +1,71 @@
+"""The judge's command line: arguments in, a report out."""
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuda_agent_judge import environment, output
+from cuda_agent_judge.session import SessionFault, load
+
+COMMANDS = ("analyze", "compile", "verify", "profile", "verdict")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="judge", description="Judge a submission against its operator.")
+    made.add_argument("command", choices=COMMANDS)
+    made.add_argument("--session", type=Path, help="session directory; default $CUDA_AGENT_JUDGE_SESSION")
+    made.add_argument("--workspace", type=Path, help="default: the current directory")
+    made.add_argument("--final", action="store_true", help="verdict: clean build, more rounds")
+    made.add_argument("--baseline", action="store_true", help="profile: time eager and torch.compile alone")
+    made.add_argument("--json", action="store_true", help="the last line is the report as JSON")
+    made.add_argument("--report", type=Path, help="write the report there")
+    made.add_argument("--nonce", default="", help="text to hand back in the report")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = parser().parse_args(arguments)
+    if not environment.is_clean():
+        environment.restart(Path(__file__).resolve().parents[1], arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    place = options.session or os.environ.get("CUDA_AGENT_JUDGE_SESSION")
+    if not place:
+        print("[FAIL] no session: give --session or set CUDA_AGENT_JUDGE_SESSION", file=sys.stderr)
+        return 2
+    try:
+        session = load(Path(place))
+    except SessionFault as error:
+        print(f"[FAIL] {error}", file=sys.stderr)
+        return 2
+    # torch takes seconds to import: only once the call itself is known to be sound.
+    from cuda_agent_judge.commands import Request, execute  # noqa: PLC0415
+    from cuda_agent_judge.processes import JudgeFault  # noqa: PLC0415
+
+    workspace = (options.workspace or Path.cwd()).resolve()
+    request = Request(options.command, session, workspace, options.final, options.baseline, options.nonce)
+    try:
+        report = execute(request)
+    except JudgeFault as error:
+        print(f"[FAIL] the judge failed: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        return 130
+    if report.command in ("verify", "profile", "verdict"):
+        session.record(report)
+    if options.report is not None:
+        output.write_report(options.report, report)
+    with contextlib.suppress(BrokenPipeError):
+        output.show(report, as_json=options.json)
+    return output.exit_code(report)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)

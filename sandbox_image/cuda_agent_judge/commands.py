@@ -1,0 +1,98 @@
+"""One command from request to report: seals the submission, has the roles forked, reads the judge's answer."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cuda_agent_judge import processes
+from cuda_agent_judge.judge import Judgement, empty_report
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
+from cuda_agent_judge.report import Command, Report
+from cuda_agent_judge.session import Session
+from cuda_agent_judge.sources import SourceFault
+from cuda_agent_judge.submission import Sealed, SubmissionMissing, operator_note, seal
+from cuda_agent_judge.workers import Refused, serve_candidate, serve_reference
+
+_CALLS = 400
+"""How many calls a judgement makes at most, for the limit on the judge itself."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked."""
+
+    command: Command
+    session: Session
+    workspace: Path
+    final: bool = False
+    baseline: bool = False
+    nonce: str = ""
+
+
+def execute(request: Request) -> Report:
+    """Carry out a request.
+
+    Raises:
+        JudgeFault: the judge failed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="cuda-agent-judge-"))
+    folder.chmod(0o755)
+    try:
+        return _execute(request, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _execute(request: Request, folder: Path) -> Report:
+    session = request.session
+    final = request.final and request.command == "verdict"
+    report = empty_report(request.command, session, final=final, nonce=request.nonce)
+    sealed: Sealed | None = None
+    if request.command != "analyze" and not (request.command == "profile" and request.baseline):
+        try:
+            sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
+        except SubmissionMissing as error:
+            return replace(report, status="incorrect", reason=str(error))
+        except SourceFault as error:
+            return replace(report, status="compile_error", reason=str(error))
+        notes = operator_note(request.workspace, session.operator_dir)
+        report = replace(report, submission_sha256=sealed.sha256, notes=notes)
+    roles = Roles(
+        judge=lambda ends: _judge(request, report, sealed, ends),
+        reference=serve_reference(session),
+        candidate=serve_candidate(None),
+    )
+    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
+    answer = processes.run_roles(roles, limit)
+    try:
+        return Report.from_json(json.dumps(answer))
+    except ValueError as error:
+        raise JudgeFault(str(error)) from error
+
+
+def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
+    judgement = Judgement(request.session, report, ends)
+    task = _task(request, sealed, judgement)
+    try:
+        task()
+    except Refused as refusal:
+        judgement.report = replace(
+            judgement.report, status=refusal.status, reason=refusal.reason, details=refusal.details
+        )
+    answer: dict[str, Any] = json.loads(judgement.report.to_json())
+    return answer
+
+
+def _task(request: Request, sealed: Sealed | None, judgement: Judgement) -> Callable[[], None]:
+    if request.command == "analyze":
+        return judgement.analyze
+    if sealed is None:
+        return judgement.baseline
+    copy = sealed
+    if request.command == "compile":
+        return lambda: judgement.build_only(copy)
+    return lambda: judgement.submission(copy, timed=request.command != "verify")

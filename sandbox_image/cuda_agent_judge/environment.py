@@ -1,0 +1,49 @@
+"""The judge's own environment: started again with a minimal one, so that nothing the caller exported reaches a worker.
+
+Both workers run under an allocator that keeps freed memory (or page faults would be measured instead of kernels) and
+with as many OpenMP threads as there are cores.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+_MARK = "CUDA_AGENT_JUDGE_PID"
+_KEPT = (
+    "PATH HOME LANG LC_ALL TMPDIR CUDA_HOME CUDA_PATH CUDA_VISIBLE_DEVICES CXX CC LD_LIBRARY_PATH TORCH_CUDA_ARCH_LIST "
+    "CUDA_AGENT_JUDGE_SESSION"
+).split()
+
+
+def is_clean() -> bool:
+    """Whether this process is the one that `restart` made."""
+    return os.environ.get(_MARK) == str(os.getpid())
+
+
+def restart(home: Path, arguments: list[str]) -> None:
+    """Replace this process by the judge under a clean environment; does not return."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    command = [sys.executable, "-I", "-B", str(home), *arguments]
+    os.execve(sys.executable, command, clean(dict(os.environ)))
+
+
+def clean(given: dict[str, str]) -> dict[str, str]:
+    """The environment the judge runs under."""
+    cores = str(len(os.sched_getaffinity(0)))
+    kept = {name: given[name] for name in _KEPT if name in given}
+    return kept | {
+        _MARK: str(os.getpid()),
+        "PATH": given.get("PATH") or os.defpath,
+        # Freed memory stays with the process: no mmap for large blocks, nothing given back at the top.
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "MALLOC_TOP_PAD_": str(64 << 20),
+        "OMP_NUM_THREADS": cores,
+        # A pool started while torch is imported would make the warm parent unfit to fork.
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "CUDA_MODULE_LOADING": "LAZY",
+        "KINETO_LOG_LEVEL": "99",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }

@@ -1,0 +1,58 @@
+"""How a report is shown, written and turned into an exit code."""
+
+import os
+from pathlib import Path
+
+from cuda_agent_judge.report import Report
+
+
+def exit_code(report: Report) -> int:
+    """0 passed, 1 not passed, 2 the operator cannot be used."""
+    if report.status == "operator_error":
+        return 2
+    return 0 if report.passed else 1
+
+
+def show(report: Report, *, as_json: bool) -> None:
+    """Print the lines for people and models, and the JSON line where asked."""
+    for line in lines(report):
+        print(line)
+    if as_json:
+        print(report.to_json())
+    print(end="", flush=True)
+
+
+def lines(report: Report) -> list[str]:
+    """What a report says in short lines."""
+    mark = "[PASS]" if report.passed else "[FAIL]"
+    shown = [f"{mark} {report.status}: {report.reason}"]
+    shown += report.details.rstrip().splitlines()
+    shown += [
+        f"{mark} output {error.output or '0'} ({error.dtype}): relative L2 {error.relative_l2:.2e} "
+        f"(limit {error.relative_l2_limit:.1e}), largest error {error.max_error:.2e} (limit {error.max_error_limit:.1e})"
+        for error in report.errors
+    ]
+    shown += _times(report)
+    return shown + [f"note: {note}" for note in report.notes]
+
+
+def _times(report: Report) -> list[str]:
+    shown = [
+        f"[TIME] {side}: {time.median * 1000:.1f}us (quartiles {time.q25 * 1000:.1f} to {time.q75 * 1000:.1f}us, "
+        f"{time.calls} calls)"
+        for side, time in report.latency_ms.items()
+    ]
+    shown += [
+        f"[TIME] speedup over {side}: {gain.median:.3f}x [{gain.low:.3f}, {gain.high:.3f}]"
+        for side, gain in report.speedup.items()
+    ]
+    named = (("Torch Baseline", "eager"), ("Torch Compile", "compile"), ("CUDA Extension", "submission"))
+    times = [f"{name}: {report.latency_ms[side].median * 1000:.3f}us" for name, side in named if side in report.latency_ms]
+    return shown + ([", ".join(times)] if times else [])
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write the report in one step: a reader sees the whole of it or none."""
+    replacement = path.with_name(f".{path.name}.{os.getpid()}")
+    replacement.write_text(report.to_json() + "\n")
+    replacement.replace(path)

@@ -1,0 +1,94 @@
+"""What a submission's call used: its own operations, and library compute that the policy refuses.
+
+Two observers watch one call, because each is blind to something: a dispatch mode sees what Python calls (and keeps
+torch.compile from hiding it), the profiler also sees ATen called from inside the submission's own C++ operations.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+NAMESPACE = "cuda_extension"
+_NEUTRAL_NAMESPACES = frozenset({"prim", "profiler", NAMESPACE})
+_MOVES_NO_ARITHMETIC = frozenset(
+    """empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like
+    new_ones full full_like new_full scalar_tensor arange fill fill_ zero zero_ copy_ clone contiguous _to_copy detach
+    detach_ lift lift_fresh alias set_ resize_ record_stream pin_memory _pin_memory is_pinned item _local_scalar_dense
+    _reshape_alias _reshape_copy _unsafe_view is_same_size""".split()
+)
+
+
+class Audit(TorchDispatchMode):
+    """Records the operations of one call by name ("aten::mm")."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(f"{func.namespace}::{func._schema.name.rpartition('::')[2]}")
+        return func(*args, **(kwargs or {}))
+
+
+def audit(call: Callable[[], Any], extension: ModuleType | None) -> dict[str, Any]:
+    """Make one call and say which refused operations and whether any own function ran."""
+    mode = Audit()
+    own: set[str] = set()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        with mode, _watched(extension, own):
+            call()
+    names = mode.names | {event.name for event in profile.events() if "::" in event.name}
+    own |= {name for name in names if name.startswith(NAMESPACE + "::")}
+    return {"refused": sorted(name for name in names if refused(name)), "own": sorted(own), "compiled": compiled()}
+
+
+def refused(name: str) -> bool:
+    """Whether an operation computes for the submission: not a view, no allocation, no fill, no copy, not its own."""
+    namespace, _, base = name.partition("::")
+    if namespace in _NEUTRAL_NAMESPACES or base in _MOVES_NO_ARITHMETIC:
+        return False
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    if packet is None or not hasattr(packet, "overloads"):
+        return False
+    # A composite operation is judged by what it consists of.
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    return not any(_is_view(overload) or _is_composite(overload) for overload in overloads)
+
+
+def compiled() -> bool:
+    """Whether torch.compile was at work in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", {})
+    return bool(counters.get("frames")) or bool(counters.get("stats"))
+
+
+def _is_view(overload: Any) -> bool:
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in overload._schema.returns)
+
+
+def _is_composite(overload: Any) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"))
+
+
+@contextmanager
+def _watched(extension: ModuleType | None, own: set[str]) -> Iterator[None]:
+    """Note calls into a pybind module, whose functions no dispatcher sees."""
+    functions = {id(v): k for k, v in vars(extension).items() if callable(v)} if extension is not None else {}
+
+    def observe(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call" and id(argument) in functions:
+            own.add(f"{NAMESPACE}::{functions[id(argument)]}")
+
+    if not functions:
+        yield
+        return
+    sys.setprofile(observe)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)

@@ -1,0 +1,294 @@
+"""The reference worker: owns the operator, its inputs and expected outputs, the baselines and the comparison.
+
+It draws fresh inputs into the slot that the candidate worker reads, and compares the raw bytes the candidate worker
+leaves in the landing buffer. Seeds come from the judge with every draw; expected values never leave this process.
+"""
+
+import base64
+import dataclasses
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, trees
+from cuda_agent_judge.analyze import analyze, describe_environment
+from cuda_agent_judge.baselines import Baselines
+from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.precision import apply_precision
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.runner import Inputs, Runner
+from cuda_agent_judge.session import Session
+
+_HELD_SHARE = 16
+"""Several private input sets are kept where one takes at most this fraction of the memory."""
+
+
+class Reference:
+    """Answers the judge's questions; one method a kind of frame."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._cudart: Cudart | None = None
+        self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            Kind.SETUP: self._setup,
+            Kind.DRAW: self._draw,
+            Kind.EXPECT: self._expect,
+            Kind.COMPARE: self._compare,
+            Kind.HELD: self._held,
+            Kind.SCREEN: self._screen,
+            Kind.STATE: self._check_state,
+            Kind.ANALYZE: self._analyze,
+        }
+        self.fds: tuple[int, ...] = ()
+        self._wide: list[torch.Tensor] | None = None
+        self._screened: list[list[torch.Tensor]] = []
+        self._landed: list[int] | None = None
+
+    def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer one frame."""
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            with torch.no_grad():
+                return handler(body)
+        return self._baselines.handle(kind, body)
+
+    def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
+        device = self._session.target
+        if device == "cuda":
+            torch.cuda.init()
+            self._cudart = Cudart()
+        apply_precision(self._session.effective_precision)
+        self._operator = operator.load(self._session.operator_dir)
+        self._model = self._operator.make_model(device, body["seed"])
+        drawn = self._operator.get_inputs(body["seed"], device)
+        expected.calibrate_norms(self._model, drawn)
+        leaves, spec = trees.flatten(drawn)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        numbers = iter(range(len(tensors)))
+        slots = tuple(next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
+        self._inputs = Inputs(spec, slots, buffers.layout(tensors))
+        self._eligible = [drawing.unstructured(t) for t in tensors]
+        self._slot = buffers.create(self._inputs.layout.size, self._cudart)
+        sets = 3 if self._is_small(self._inputs.layout.size) else 1
+        self._runner = Runner(self._inputs, self._slot.bytes, self._cudart, sets)
+        self._store(leaves)
+        self._first_run()
+        self._fixed = self._is_fixed(body["seed"])
+        self._state = dict(_state_tensors(self._model))
+        return self._describe(sets, body)
+
+    def _is_small(self, size: int) -> bool:
+        if self._cudart is None:
+            return size < 1 << 30
+        return size * _HELD_SHARE < torch.cuda.get_device_properties(0).total_memory
+
+    def _is_fixed(self, seed: int) -> bool:
+        """Whether get_inputs() gives the same values on every call: then signs are drawn instead."""
+        before = self._slot_sums()
+        self._store(trees.flatten(self._operator.get_inputs(seed ^ 1, self._session.target))[0])
+        return bool(before) and before == self._slot_sums()
+
+    def _store(self, leaves: list[Any]) -> None:
+        """Put drawn leaves into the slot."""
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        for leaf, tensor in zip(self._inputs.layout.leaves, tensors, strict=True):
+            if tuple(tensor.shape) != leaf.shape or tuple(tensor.stride()) != leaf.strides:
+                raise operator.OperatorFault(
+                    f"get_inputs() in {operator.FILE} gives other shapes on another call; it must give the same every time"
+                )
+            leaf.raw(self._slot.bytes).copy_(buffers.extent_of(tensor))
+        self._values = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+    def _first_run(self) -> None:
+        """Learn the output's form, which inputs the operator writes, and whether it is deterministic."""
+        before = self._slot_sums()
+        self._runner.prepare(0, self._values)
+        names, output = expected.recorded(lambda: self._run_operator())
+        self._signed_allowed = drawing.may_be_signed(names)
+        after = [buffers.checksum(raw) for raw in self._runner.private]
+        self._written = [a != b for a, b in zip(before, after, strict=True)]
+        borrowed = {"inputs": self._runner.private, "weights": [t for _, t in _state_tensors(self._model)]}
+        self._form = contract.describe(output, borrowed)
+        first = [t.clone() for t in expected.tensors_of(output)]
+        self._landing_layout = buffers.layout(first, dense=True)
+        self._landing = buffers.create(self._landing_layout.size, self._cudart)
+        self._output_names = _names(output)
+        self._runner.prepare(0, self._values)
+        second = expected.tensors_of(self._run_operator())
+        pairs = zip(self._output_names, first, second, strict=True)
+        if not all(compare.compare(name, b, a, a).ok for name, a, b in pairs):
+            raise operator.OperatorFault(
+                f"forward in {operator.FILE} gives different results on the same inputs; "
+                "an operator must be deterministic to be judged"
+            )
+
+    def _run_operator(self) -> Any:
+        args, kwargs = self._runner.arguments
+        return self._operator.run(self._model, kwargs or args)
+
+    def _describe(self, sets: int, body: dict[str, Any]) -> dict[str, Any]:
+        state_layout = buffers.layout(self._state.values())
+        self._state_area = buffers.create(state_layout.size, self._cudart)
+        for leaf, tensor in zip(state_layout.leaves, self._state.values(), strict=True):
+            leaf.raw(self._state_area.bytes).copy_(buffers.extent_of(tensor))
+        self._state_layout = state_layout
+        self._state_sums = self._sums(state_layout, self._state_area.bytes)
+        areas = [self._slot, self._landing, self._state_area]
+        self.fds = tuple(area.fd for area in areas if area.fd is not None)
+        self._baselines = Baselines(self._model, self._runner, self._session, lambda: self._values)
+        return {
+            "inputs": self._inputs.to_json(),
+            "sets": sets,
+            "form": self._form,
+            "landing": self._landing_layout.to_json(),
+            "state": {"names": list(self._state), "layout": state_layout.to_json()},
+            "tickets": [area.ticket for area in areas],
+            "environment": describe_environment(self._session.target),
+            "init": _packed(self._operator.init_inputs()),
+            "signed": self._signed_allowed and any(self._eligible),
+            "aliasing": any(leaf.get("aliases") for leaf in self._form["leaves"]),
+        }
+
+    def _draw(self, body: dict[str, Any]) -> dict[str, Any]:
+        variant, seed = body["variant"], body["seed"]
+        slot = self._slot.bytes
+        if variant == "sparse":
+            generator = torch.Generator().manual_seed(seed)
+            for leaf, plain in zip(self._inputs.layout.leaves, self._eligible, strict=True):
+                if plain:
+                    drawing.make_sparse(leaf.raw(slot), generator)
+        else:
+            self._store(trees.flatten(self._operator.get_inputs(seed, self._session.target))[0])
+            for leaf, plain in zip(self._inputs.layout.leaves, self._eligible, strict=True):
+                if variant == "signed" and plain:
+                    drawing.make_signed(leaf.view(leaf.raw(slot)))
+                elif self._fixed:
+                    drawing.flip_signs(leaf.raw(slot), seed)
+        self._poison()
+        self._input_sums = self._slot_sums()
+        self._wide = None
+        return {"values": _packed(self._values)}
+
+    def _poison(self) -> None:
+        for leaf in self._landing_layout.leaves:
+            buffers.poison(self._landing.bytes, leaf)
+
+    def _slot_sums(self) -> list[int]:
+        return self._sums(self._inputs.layout, self._slot.bytes)
+
+    @staticmethod
+    def _sums(layout: buffers.Layout, area: torch.Tensor) -> list[int]:
+        return [buffers.checksum(leaf.raw(area)) for leaf in layout.leaves]
+
+    def _expect(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Compute the twin and, except where only that is asked for, the wide reference of the drawn inputs."""
+        self._runner.prepare(0, self._values)
+        wide_args: Any = None
+        only_twin = body["variant"] == "twin"
+        if not only_twin and self._fits_wide():
+            args, kwargs = self._runner.arguments
+            wide_args = expected.widen(kwargs or args)
+        try:
+            twins = [t.contiguous() for t in expected.tensors_of(self._run_operator())]
+        except operator.OperatorFault as error:
+            if body["variant"] in ("native", "twin"):
+                raise
+            return {"usable": False, "reason": str(error)}
+        self._baselines.twin = [t.clone() for t in twins] if self._form_aliases() else twins
+        self._wide = self._run_wide(wide_args) if wide_args is not None else None
+        if only_twin:
+            return {"usable": True}
+        if body["variant"] == "native":
+            self._screened.append(list(self._wide or twins))
+            return {"usable": True, "wide": self._wide is not None}
+        return {"usable": self._is_meaningful(twins), "wide": self._wide is not None}
+
+    def _fits_wide(self) -> bool:
+        return expected.fits_wide(self._inputs.layout.size + self._landing_layout.size, self._session.target)
+
+    def _form_aliases(self) -> bool:
+        return any(leaf.get("aliases") for leaf in self._form["leaves"])
+
+    def _run_wide(self, args: Any) -> list[torch.Tensor] | None:
+        if not hasattr(self, "_wide_model"):
+            self._wide_model = expected.make_wide(self._model)
+        wide = expected.run_wide(lambda given: operator.call(self._wide_model, given), args, self._baselines.twin)
+        return None if wide is None else [t.contiguous() for t in wide]
+
+    def _is_meaningful(self, twins: list[torch.Tensor]) -> bool:
+        wide = self._wide or twins
+        finite = all(bool(torch.isfinite(t).all()) for t in (*wide, *twins) if t.is_floating_point())
+        errors = [compare.twin_error(w, t) for w, t in zip(wide, twins, strict=True)]
+        return finite and all(error < compare.WELL_CONDITIONED for error in errors)
+
+    def _compare(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Compare what landed; the inputs that came back must be those that went out."""
+        twins = self._baselines.twin
+        wide = self._wide or twins
+        outcomes = []
+        for index, leaf in enumerate(self._landing_layout.leaves):
+            got = leaf.view(leaf.raw(self._landing.bytes))
+            outcomes.append(compare.compare(self._output_names[index], got, wide[index], twins[index]))
+        reasons = [outcome.reason for outcome in outcomes if not outcome.ok]
+        changed = [a != b for a, b in zip(self._input_sums, self._slot_sums(), strict=True)]
+        for index, (mine, its) in enumerate(zip(changed, self._written, strict=True)):
+            if mine and not its:
+                reasons.insert(0, f"input {index} was written to; inputs must stay as they are")
+        self._landed = self._sums(self._landing_layout, self._landing.bytes)
+        return {
+            "ok": not reasons,
+            "reason": reasons[0] if reasons else "",
+            "errors": [dataclasses.asdict(outcome.error) for outcome in outcomes],
+        }
+
+    def _held(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Whether the previous output, landed once more, still is what it was."""
+        same = self._landed is None or self._landed == self._sums(self._landing_layout, self._landing.bytes)
+        self._poison()
+        return {"ok": same}
+
+    def _screen(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Whether the native answers seen so far could be told from a constant."""
+        if len(self._screened) < 2:
+            return {"degenerate": ""}
+        first, second = self._screened[:2]
+        has_inputs = bool(self._inputs.layout.leaves)
+        return {"degenerate": expected.degenerate(first, second, has_inputs)}
+
+    def _check_state(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Whether the weights that came back are those that went out."""
+        sums = self._sums(self._state_layout, self._state_area.bytes)
+        changed = [n for n, a, b in zip(self._state, self._state_sums, sums, strict=True) if a != b]
+        return {"changed": changed}
+
+    def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Screen and trace the operator: a command of its own."""
+        report = analyze(self._session.operator_dir, self._session.target)
+        return {"report": json.loads(report.to_json())}
+
+
+def _names(output: Any) -> list[str]:
+    leaves = trees.flatten(output)[0]
+    paths = trees.paths(output)
+    return [".".join(map(str, p)) for p, leaf in zip(paths, leaves, strict=True) if isinstance(leaf, torch.Tensor)]
+
+
+def _state_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(name, value) for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)]
+
+
+def _packed(value: Any) -> str:
+    """Pickle for the candidate worker: the one direction in which that is safe."""
+    out = io.BytesIO()
+    try:
+        torch.save(value, out)
+    except Exception as error:
+        raise operator.OperatorFault(
+            f"an input of {operator.FILE} that is no tensor cannot be handed to another process "
+            f"({type(error).__name__}); use numbers, strings, lists, dicts and tensors"
+        ) from error
+    return base64.b64encode(out.getvalue()).decode()
+

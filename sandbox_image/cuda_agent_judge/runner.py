@@ -1,0 +1,157 @@
+"""One side's calls: private inputs at rotated addresses, the call, and the span this side claims for it.
+
+Both workers run this very code, so that its cost is the same on both sides. What it needs from torch and the clock is
+taken when the module is imported, which is before any submission is: names that a submission rebinds later do not matter.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuda_agent_judge import trees
+from cuda_agent_judge.buffers import Layout
+from cuda_agent_judge.cudart import Cudart
+
+_now_ns = time.perf_counter_ns
+_copy = torch.Tensor.copy_
+_as_strided = torch.Tensor.as_strided
+_gc_disable, _gc_enable = gc.disable, gc.enable
+_unflatten = trees.unflatten
+FLUSH_BYTES = 256 << 20
+SPIN_CYCLES_PER_US = 1900
+"""About the clock of a data-centre GPU: how long the spin lasts need not be exact."""
+
+
+class CallFault(Exception):
+    """The device reported an error after a call."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How inputs are drawn up: one entry a leaf, an index into the layout or None where it is no tensor."""
+
+    spec: trees.Spec
+    slots: tuple[int | None, ...]
+    layout: Layout
+
+    def to_json(self) -> dict[str, Any]:
+        """As a frame carries it."""
+        return {"spec": self.spec.to_json(), "slots": list(self.slots), "layout": self.layout.to_json()}
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> "Inputs":
+        """Read it back (from a trusted side)."""
+        return cls(trees.Spec.from_json(raw["spec"]), tuple(raw["slots"]), Layout.from_json(raw["layout"]))
+
+
+@dataclass(frozen=True)
+class Done:
+    """A call that ended: its result and the span claimed for it."""
+
+    output: Any
+    claim_ns: int
+    enqueue_ns: int
+
+
+class Runner:
+    """Runs calls on inputs that are refreshed from the shared slot."""
+
+    def __init__(self, inputs: Inputs, slot: torch.Tensor, cudart: Cudart | None, sets: int) -> None:
+        self._inputs = inputs
+        self._raw_slot = [leaf.raw(slot) for leaf in inputs.layout.leaves]
+        device = "cpu" if cudart is None else "cuda"
+        self._sets = [
+            [torch.empty(leaf.extent, dtype=leaf.torch_dtype, device=device) for leaf in inputs.layout.leaves]
+            for _ in range(sets)
+        ]
+        self._cudart = cudart
+        self._flush = None if cudart is None else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
+        self._raw: list[torch.Tensor] = self._sets[0]
+        self._args: list[Any] = []
+        self._kwargs: dict[str, Any] = {}
+        if cudart is not None:
+            self._stream = torch.cuda.current_stream()
+            self._sleep = torch.cuda._sleep
+            self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            self._record, self._elapsed = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
+
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """What the next call is given."""
+        return self._args, self._kwargs
+
+    @property
+    def private(self) -> list[torch.Tensor]:
+        """The flat extents the next call runs on."""
+        return self._raw
+
+    def prepare(self, index: int, values: list[Any]) -> None:
+        """Take the private set `index`; on `cpu` refresh it now, on `cuda` behind the spin."""
+        self._raw = self._sets[index % len(self._sets)]
+        leaves: list[Any] = []
+        for slot, value in zip(self._inputs.slots, values, strict=True):
+            if slot is None:
+                leaves.append(value)
+            else:
+                leaf = self._inputs.layout.leaves[slot]
+                leaves.append(_as_strided(self._raw[slot], leaf.shape, leaf.strides))
+        given = _unflatten(leaves, self._inputs.spec)
+        self._args, self._kwargs = ([], given) if isinstance(given, dict) else (given, {})
+        if self._cudart is None:
+            self._refresh()
+
+    def go(self, call: Callable[..., Any], spin_us: int) -> Done:
+        """Make one call.
+
+        Raises:
+            CallFault: the device reported an error.
+            BaseException: whatever the call raised.
+        """
+        _gc_disable()
+        try:
+            return self._go_cpu(call) if self._cudart is None else self._go_cuda(call, spin_us, self._cudart)
+        finally:
+            _gc_enable()
+
+    def give_back(self) -> None:
+        """Copy the private inputs back into the slot, where the judge's side sees what the call did to them."""
+        for raw, slot in zip(self._raw, self._raw_slot, strict=True):
+            _copy(slot, raw)
+
+    def _refresh(self) -> None:
+        for raw, slot in zip(self._raw, self._raw_slot, strict=True):
+            _copy(raw, slot, True)
+
+    def _go_cpu(self, call: Callable[..., Any]) -> Done:
+        args, kwargs = self._args, self._kwargs
+        start = _now_ns()
+        output = call(*args, **kwargs)
+        span = _now_ns() - start
+        return Done(output, span, span)
+
+    def _go_cuda(self, call: Callable[..., Any], spin_us: int, cudart: Cudart) -> Done:
+        # The spin keeps the stream busy while the host enqueues the rest, so that the span holds no host time. The
+        # inputs are written behind it: work that does not wait for this stream computes on the previous ones.
+        start, end = self._events
+        self._check(cudart)
+        self._sleep(spin_us * SPIN_CYCLES_PER_US)
+        self._refresh()
+        if self._flush is not None:
+            self._flush.zero_()
+        self._record(start, self._stream)
+        began = _now_ns()
+        output = call(*self._args, **self._kwargs)
+        enqueue = _now_ns() - began
+        self._record(end, self._stream)
+        self._check(cudart)
+        return Done(output, int(self._elapsed(start, end) * 1e6), enqueue)
+
+    def _check(self, cudart: Cudart) -> None:
+        pending = cudart.last_error()
+        late = cudart.synchronize()
+        if pending or late:
+            raise CallFault(pending or late)

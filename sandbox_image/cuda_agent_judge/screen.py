@@ -1,0 +1,187 @@
+"""Looks at the reference alone: whether it is the same twice, and whether its result depends on its inputs."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs
+from cuda_agent_judge.trees import flatten, unflatten
+
+MAX_DRAWS = 16
+DRAWS_S = 3.0
+"""Seconds for more draws of inputs than two."""
+_PIECE = 2**22
+_WIDE = (torch.float64, torch.complex128)
+
+
+@dataclass(frozen=True)
+class Screening:
+    """What the reference alone shows."""
+
+    fault: str | None = None
+    """One sentence: why it cannot be judged."""
+    degenerate: str | None = None
+    """One sentence: why a right result says nothing (a constant or the input itself passes)."""
+    notes: tuple[str, ...] = ()
+    mutates_inputs: bool = False
+    """The reference writes into its inputs, so a submission may too."""
+    needs_signs: bool = False
+    """With get_inputs() alone the input itself or one remembered result passes: judge on some `flip_signs` too."""
+    fixed_inputs: bool = False
+    """get_inputs() returns the same values whatever the seed."""
+
+
+def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
+    """Run the reference a few times and say what is wrong or remarkable; never raises for a faulty operator."""
+    try:
+        model = operator.make_model(device)
+        given = operator.get_inputs(seed, device)
+        mine = clone_inputs(given)
+        first = _tensors(operator.run(model, mine))
+        again = _tensors(operator.run(model, clone_inputs(given)))
+        if len(first) != len(again) or not all(map(_steady, again, first)):
+            return Screening(
+                fault="forward in model.py gives different results for the same inputs: "
+                "take out what is random or kept between calls"
+            )
+        notes = _notes(first, again)
+        mutates = not _same(_tensors(given), _tensors(mine))
+        if mutates:
+            notes.append("the reference writes into its inputs; each side gets inputs of its own")
+        look = _Look(operator, model, lambda seed: operator.get_inputs(seed, device), seed, given, first)
+        return look.judge(notes, mutates)
+    except OperatorFault as fault:
+        return Screening(fault=str(fault))
+
+
+def flip_signs(inputs: Any, seed: int) -> Any:
+    """The inputs with random signs in place of their own, where they are floating-point tensors."""
+    leaves, spec = flatten(inputs)
+    generator = torch.Generator().manual_seed(seed)
+
+    def flip(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+            return leaf
+        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8)
+        return leaf.abs() * (bits * 2 - 1).to(leaf.device, leaf.dtype)
+
+    return unflatten([flip(leaf) for leaf in leaves], spec)
+
+
+def close(result: torch.Tensor, reference: torch.Tensor) -> bool:
+    """Whether a result would pass for the reference: relative to the reference's own size, so that zeros do not."""
+    if result.shape != reference.shape or result.dtype != reference.dtype:
+        return False
+    if not (reference.is_floating_point() or reference.is_complex()):
+        return bool(torch.equal(result, reference))
+    squares, error_squares, largest = 0.0, 0.0, 0.0
+    # Piece by piece: the double-precision copies would be four times an output in size.
+    for right, left in zip(reference.reshape(-1).split(_PIECE), result.reshape(-1).split(_PIECE), strict=True):
+        finite = torch.isfinite(right)
+        if not torch.equal(finite, torch.isfinite(left)):
+            return False
+        right = torch.where(finite, right, 0).to(_WIDE[reference.is_complex()])
+        error = (torch.where(finite, left, 0) - right).abs()
+        squares += float(right.abs().square().sum())
+        error_squares += float(error.square().sum())
+        largest = max(largest, float(error.max()) if error.numel() else 0.0)
+    if squares == 0.0:
+        return largest == 0.0
+    l2_limit, max_limit = (2e-2, 2e-1) if reference.dtype.itemsize < 4 else (1e-3, 1e-2)
+    return error_squares <= l2_limit**2 * squares and largest <= max_limit * (squares / reference.numel()) ** 0.5
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Draws further inputs to see what the result depends on."""
+
+    operator: Operator
+    model: torch.nn.Module
+    draw: Callable[[int], Any]
+    """Inputs by seed."""
+    seed: int
+    given: Any
+    first: list[torch.Tensor]
+
+    def judge(self, notes: list[str], mutates: bool) -> Screening:
+        tensors = _tensors(self.given)
+        if not tensors:
+            notes.append("forward takes no tensors: its result depends on the parameters alone")
+            return Screening(notes=tuple(notes))
+        other = self.draw(self.seed + 1)
+        fixed = _same(tensors, _tensors(other))
+        look = self
+        if fixed:
+            notes.append("get_inputs() returns the same values whatever the seed; signs are changed instead")
+            if not any(tensor.is_floating_point() for tensor in tensors):
+                return Screening(None, None, tuple(notes), mutates, False, fixed)
+            look = dataclasses.replace(self, draw=lambda seed: flip_signs(self.given, seed))
+        degenerate, needs_signs = look.verdict(notes, mutates)
+        return Screening(None, degenerate, tuple(notes), mutates, needs_signs or fixed, fixed)
+
+    def verdict(self, notes: list[str], mutates: bool) -> tuple[str | None, bool]:
+        """Why the result says nothing, if so, and whether signs are needed to tell it from the input."""
+        if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
+            return "every value of the result is NaN, so a constant passes", False
+        if self._always(self._like_first):
+            return "the result does not depend on the inputs (a constant passes)", False
+        if mutates or not self._always(_is_input):
+            return None, False
+        if _is_input(*self._run(flip_signs(self.given, self.seed))):
+            return "the result is an input unchanged, so returning the input passes", False
+        notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
+        return None, True
+
+    def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
+        """Whether it holds for draw after draw; most operators differ at the first."""
+        started = time.monotonic()
+        for draw in range(1, MAX_DRAWS):
+            if draw > 2 and time.monotonic() - started > DRAWS_S:
+                break
+            if not holds(*self._run(self.draw(self.seed + draw))):
+                return False
+        return True
+
+    def _run(self, inputs: Any) -> tuple[Any, list[torch.Tensor]]:
+        return inputs, _tensors(self.operator.run(self.model, clone_inputs(inputs)))
+
+    def _like_first(self, inputs: Any, outputs: list[torch.Tensor]) -> bool:
+        return len(outputs) == len(self.first) and all(map(close, outputs, self.first))
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf.detach() for leaf in flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(map(_equal, left, right))
+
+
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Bit for bit, but any NaN equals any NaN."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    return bool(((left == right) | ((left != left) & (right != right))).all())
+
+
+def _steady(again: torch.Tensor, first: torch.Tensor) -> bool:
+    """The same but for the order of additions in parallel sums."""
+    return _equal(again, first) or (first.is_floating_point() and close(again, first))
+
+
+def _is_input(inputs: Any, outputs: list[torch.Tensor]) -> bool:
+    return all(any(_equal(out, tensor) for tensor in _tensors(inputs)) for out in outputs)
+
+
+def _notes(first: list[torch.Tensor], again: list[torch.Tensor]) -> list[str]:
+    notes = []
+    if not _same(first, again):
+        notes.append("the reference differs in its last digits from call to call")
+    floats = [out for out in first if out.is_floating_point() and out.numel()]
+    if bad := sum(int((~torch.isfinite(out)).sum()) for out in floats):
+        notes.append(f"{bad} of {sum(out.numel() for out in floats)} values of the result are NaN or infinite")
+    return notes

@@ -1,0 +1,178 @@
+"""Interleaved timing: in every round each side gets the same fresh inputs, in random order, and the output is checked.
+
+The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock agrees
+with it.
+"""
+
+import random
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuda_agent_judge.checking import Checker, new_seed
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
+from cuda_agent_judge.workers import Refused, Workers
+
+SLACK_NS = 20_000
+SLACK_SHARE = 0.03
+TAMPER_FACTOR = 2.0
+NARROW = 1.01
+"""Rounds stop when the interval's ends differ by less than this factor and the least number is done."""
+SETTLE_S = 0.003
+"""Idle OpenMP threads of the other worker spin about so long before they sleep."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to measure."""
+
+    least: int
+    most: int
+    budget_s: float
+
+
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5)
+FINAL = Effort(least=12, most=200, budget_s=12.0)
+
+
+@dataclass
+class Measured:
+    """Spans in ns by side, one a round."""
+
+    spans: dict[str, list[int]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def score(wall_ns: int, claim_ns: int, overhead_ns: int) -> int:
+    """The span that counts: the claim while the judge's clock agrees with it, else the larger."""
+    own = max(wall_ns - overhead_ns, 0)
+    if own - claim_ns <= max(SLACK_NS, SLACK_SHARE * claim_ns):
+        return max(claim_ns, 0)
+    return max(own, claim_ns)
+
+
+class Timer:
+    """Times sides in rounds."""
+
+    def __init__(self, workers: Workers, checker: Checker | None, target: str) -> None:
+        self._workers = workers
+        self._checker = checker
+        self._on_gpu = target == "cuda"
+        self._spin_us = 300 if self._on_gpu else 0
+        self._overhead_ns = 0
+        self._values = ""
+        self._suspect = 0
+        self._counted = 0
+        self._order = random.Random(secrets.randbits(128))
+
+    def measure(self, sides: list[str], headline: str, effort: Effort) -> Measured:
+        """Run rounds until the effort is spent or the interval is narrow.
+
+        Raises:
+            Refused: a timed call of the submission was wrong.
+        """
+        found = Measured({side: [] for side in sides})
+        enqueue = [self._turn(side)[1] for side in sides for _ in range(2)]
+        if self._on_gpu:
+            self._spin_us = min(max(300, int(1.5e-3 * max(enqueue))), 20_000)
+        self._calibrate()
+        self._suspect = self._counted = 0
+        end = time.monotonic() + effort.budget_s
+        while not self._enough(found, headline, effort, end):
+            self._round(sides, found)
+        if self._counted and self._suspect * 2 > self._counted:
+            found.notes.append(
+                "the submission's own clock disagreed with the judge's by more than a factor of 2; the judge's counts"
+            )
+        return found
+
+    def _enough(self, found: Measured, headline: str, effort: Effort, end: float) -> bool:
+        rounds = len(found.spans[headline])
+        if rounds < effort.least:
+            return False
+        if rounds >= effort.most or time.monotonic() > end:
+            return True
+        if "submission" not in found.spans or rounds % 5:
+            return False
+        interval = ratio_interval(log_ratios(found.spans["submission"], found.spans[headline]), rounds)
+        return interval.high < NARROW * interval.low
+
+    def _round(self, sides: list[str], found: Measured) -> None:
+        order = list(sides)
+        self._order.shuffle(order)
+        seed = new_seed()
+        if not self._on_gpu:
+            self._draw(seed)
+        done: list[str] = []
+        for side in order:
+            if self._on_gpu:
+                # The first call after a switch between contexts is slower: it runs on other values and does not count.
+                self._draw(new_seed())
+                self._call(side)
+                self._draw(seed)
+            wall, claim, _ = self._call(side)
+            found.spans[side].append(self._count(side, wall, claim))
+            self._land(side, twin_known="eager" in done)
+            done.append(side)
+
+    def _count(self, side: str, wall: int, claim: int) -> int:
+        if side != "submission":
+            return claim
+        self._counted += 1
+        counted = score(wall, claim, self._overhead_ns)
+        if counted > TAMPER_FACTOR * claim + SLACK_NS:
+            self._suspect += 1
+        return counted
+
+    def _turn(self, side: str) -> tuple[int, int]:
+        """One warm call on fresh inputs; returns wall time and enqueue time in ns."""
+        self._draw(new_seed())
+        wall, _, enqueue = self._call(side)
+        if side == "submission":
+            self._land(side, twin_known=False)
+        elif side != "null":
+            self._land(side, twin_known=True)
+        return wall, enqueue
+
+    def _draw(self, seed: int) -> None:
+        body = {"variant": "native", "seed": seed}
+        self._values = self._workers.ask_reference(Kind.DRAW, body)["values"]
+
+    def _call(self, side: str) -> tuple[int, int, int]:
+        prepare = {"side": side, "set": secrets.randbelow(64), "values": self._values}
+        ask = self._workers.ask_candidate if side == "submission" else self._workers.ask_reference
+        ask(Kind.PREPARE, prepare)
+        go = {"spin_us": self._spin_us}
+        time.sleep(SETTLE_S)
+        start = time.monotonic_ns()
+        answer = ask(Kind.GO, go)
+        wall = time.monotonic_ns() - start
+        return wall, _span(answer, "claim_ns"), _span(answer, "enqueue_ns")
+
+    def _land(self, side: str, *, twin_known: bool) -> None:
+        if side != "submission":
+            self._workers.ask_reference(Kind.LAND)
+            return
+        if self._checker is None:
+            return
+        if not twin_known:
+            self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
+        self._checker.check_previous()
+        self._checker.land(values=True, where="a timed call")
+
+    def _calibrate(self) -> None:
+        """What the protocol itself costs: the wall time of calls that do nothing."""
+        walls = []
+        for _ in range(9):
+            wall, claim, _ = self._call("null")
+            walls.append(wall - claim)
+        self._overhead_ns = int(median(walls))
+
+
+def _span(answer: dict[str, Any], key: str) -> int:
+    value = answer.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 62) < value < 1 << 62:
+        raise Refused("tampering", "the submission interfered with the judge: its answer holds no span")
+    return value

@@ -1,0 +1,158 @@
+"""The loops of the two workers, and the judge's way of speaking to them."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cuda_agent_judge.candidate import Candidate, fault_of
+from cuda_agent_judge.operator import OperatorFault
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault
+from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
+from cuda_agent_judge.reference import Reference
+from cuda_agent_judge.report import Status
+from cuda_agent_judge.session import Session
+
+_REFERENCE_LIMIT_S = 900.0
+_GRACE_S = 1.0
+
+
+class Refused(Exception):
+    """The judgement ends here with this status."""
+
+    def __init__(self, status: Status, reason: str, details: str = "") -> None:
+        super().__init__(reason)
+        self.status: Status = status
+        self.reason = reason
+        self.details = details
+
+
+def serve_reference(session: Session) -> Callable[[Channel], None]:
+    """The reference worker's loop."""
+
+    def serve(channel: Channel) -> None:
+        reference = Reference(session)
+        with contextlib.suppress(PeerLost):
+            while True:
+                frame = channel.receive()
+                try:
+                    answer = reference.handle(frame.kind, frame.body)
+                except OperatorFault as error:
+                    channel.send(Kind.FAULT, {"sentence": str(error)})
+                    continue
+                fds, reference.fds = reference.fds, ()
+                channel.send(Kind.ANSWER, answer, fds)
+                for fd in fds:
+                    os.close(fd)
+
+    return serve
+
+
+def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
+    """The candidate worker's loop, under a uid of its own where there is one."""
+
+    def serve(channel: Channel) -> None:
+        if unprivileged is not None:
+            drop_to(unprivileged)
+        torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
+        candidate = Candidate()
+        receive, send = channel.receive, channel.send
+        frame = receive()
+        send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
+        with contextlib.suppress(PeerLost):
+            while True:
+                frame = receive()
+                try:
+                    answer = candidate.handle(frame.kind, frame.body)
+                except BaseException as error:
+                    send(Kind.FAULT, fault_of(error))
+                    continue
+                send(Kind.ANSWER, answer)
+
+    return serve
+
+
+def drop_to(uid: int) -> None:
+    """Give up every privilege."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+class Workers:
+    """The judge's side of both channels: an answer, or the reason why there is none."""
+
+    def __init__(self, ends: JudgeEnds, session: Session) -> None:
+        self._ends = ends
+        self._limit_s = session.call_timeout_s
+
+    def tell_reference(self, kind: Kind, body: dict[str, Any]) -> None:
+        """Order without waiting."""
+        try:
+            self._ends.reference.send(kind, body)
+        except PeerLost as error:
+            raise self._reference_lost() from error
+
+    def hear_reference(self) -> Frame:
+        """Wait for the reference worker.
+
+        Raises:
+            Refused: the operator cannot be judged.
+            JudgeFault: the worker broke.
+        """
+        try:
+            frame = self._ends.reference.receive(_REFERENCE_LIMIT_S)
+        except PeerLate as error:
+            raise Refused("operator_error", f"the operator did not finish within {_REFERENCE_LIMIT_S:g} s") from error
+        except PeerLost as error:
+            raise self._reference_lost() from error
+        if frame.kind is Kind.FAULT:
+            raise Refused("operator_error", str(frame.body["sentence"]))
+        return frame
+
+    def ask_reference(self, kind: Kind, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Order and wait."""
+        self.tell_reference(kind, body or {})
+        return self.hear_reference().body
+
+    def ask_candidate(self, kind: Kind, body: dict[str, Any] | None = None, fds: tuple[int, ...] = ()) -> dict[str, Any]:
+        """Order the candidate worker and wait.
+
+        Raises:
+            Refused: there is no proper answer; the status says whose kind of failure it is.
+        """
+        channel = self._ends.candidate
+        try:
+            channel.send(kind, body or {}, fds)
+            frame = channel.receive(self._limit_s + _GRACE_S)
+        except PeerLate as error:
+            what = "importing the submission" if kind is Kind.LOAD else "a call of the submission"
+            raise Refused("timeout", f"{what} did not end within {self._limit_s:g} s; it was killed") from error
+        except ProtocolFault as error:
+            raise Refused("tampering", f"the submission interfered with the judge: {error}") from error
+        except PeerLost as error:
+            how = self._how_ended("candidate")
+            raise Refused("runtime_error", f"the submission's process {how} before it gave a result") from error
+        if frame.kind is Kind.FAULT:
+            where = "the submission could not be loaded: " if kind is Kind.LOAD else "the submission failed: "
+            sentence, details = frame.body.get("sentence"), frame.body.get("details")
+            raise Refused("runtime_error", where + str(sentence)[:1200], str(details)[:8000])
+        if frame.kind is not Kind.ANSWER:
+            raise Refused("tampering", "the submission interfered with the judge: an order came back as an answer")
+        return frame.body
+
+    def _reference_lost(self) -> Exception:
+        how = self._how_ended("reference")
+        return JudgeFault(f"the reference worker {how}; its error is on stderr")
+
+    def _how_ended(self, role: str) -> str:
+        end = time.monotonic() + 5
+        with contextlib.suppress(PeerLate, PeerLost, ProtocolFault):
+            while time.monotonic() < end:
+                frame = self._ends.parent.receive(end - time.monotonic())
+                if frame.body.get("role") == role:
+                    return str(frame.body["how"])
+        return "closed its channel"

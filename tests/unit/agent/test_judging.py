@@ -1,0 +1,162 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.agent.fakes import FakeSandbox
+
+from cuda_agent.errors import JudgeError
+from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission, read_submission
+from cuda_agent.operators import Operator, load
+from cuda_agent_judge.report import Interval, Report
+
+STUB = """
+import json, os, pathlib, sys, time
+arguments = sys.argv[1:]
+options = dict(zip(arguments[1::1], arguments[2::1]))
+seen = [arguments, os.environ["CUDA_AGENT_JUDGE_SESSION"], sys.flags.isolated]
+pathlib.Path("seen.json").write_text(json.dumps(seen))
+nonce, file = options["--nonce"], options["--report"]
+answer = {"schema": 1, "command": arguments[0], "status": "win", "nonce": nonce}
+"""
+WRITE = "pathlib.Path(file).write_text(json.dumps(answer))\n"
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Operator:
+    folder = tmp_path / "ope rätor"
+    folder.mkdir()
+    (folder / "model.py").write_text("import helper\nclass Model: ...\ndef get_inputs(): ...\n")
+    (folder / "helper.py").write_text("x = 1\n")
+    return load(folder)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> FakeSandbox:
+    return FakeSandbox(tmp_path / "sand box")
+
+
+@pytest.fixture
+def judge(sandbox: FakeSandbox, operator: Operator) -> Judge:
+    client = Judge(sandbox, python=sys.executable)
+    client.install(operator, Rules(target="cpu", precision="tf32", libraries="any"))
+    return client
+
+
+def stub(sandbox: FakeSandbox, body: str) -> None:
+    sandbox.write(f"{sandbox.state_dir}/judge/__main__.py", (STUB + body).encode())
+
+
+def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: Judge) -> None:
+    state = Path(sandbox.state_dir)
+    assert (state / "judge/__main__.py").is_file()
+    assert (state / "judge/cuda_agent_judge/report.py").is_file()
+    assert (state / "judge/workspace/binding.cpp").is_file()
+    assert (state / "session/operator/helper.py").read_text() == "x = 1\n"
+    settings = json.loads((state / "session/session.json").read_text())
+    assert settings == {"target": "cpu", "precision": "ieee", "libraries": "any", "output_lifetime": "held"}
+    assert list(Path(sandbox.workspace).iterdir()) == []
+
+
+def test_the_report_is_read_from_its_file_and_never_from_stdout(sandbox: FakeSandbox, judge: Judge) -> None:
+    stub(sandbox, "print(json.dumps(answer | {'status': 'slower'}))\n" + WRITE)
+    assert judge.verdict(timeout_s=60).status == "win"
+    arguments, session, isolated = json.loads((Path(sandbox.workspace) / "seen.json").read_text())
+    assert arguments[:3] == ["verdict", "--workspace", sandbox.workspace]
+    assert session == f"{sandbox.state_dir}/session"
+    assert isolated == 1
+
+
+def test_the_final_verdict_is_on_the_files_given_and_not_on_the_workspace(sandbox: FakeSandbox, judge: Judge) -> None:
+    body = "answer['reason'] = pathlib.Path(options['--workspace'], 'kernels/k.cpp').read_text()\n"
+    body += "answer['notes'] = sorted(os.listdir(options['--workspace']))\n"
+    stub(sandbox, body + WRITE)
+    sandbox.write("kernels/k.cpp", b"other")
+    answer = judge.final_verdict(Submission({"model_new.py": b"", "kernels/k.cpp": b"mine"}), timeout_s=60)
+    assert answer.reason == "mine"
+    assert answer.notes == ["kernels", "model.py", "model_new.py"]
+    arguments = json.loads((Path(sandbox.workspace) / "seen.json").read_text())[0]
+    assert "--final" in arguments
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("print(json.dumps(answer))", ["exit code 0"]),
+        ("sys.exit('torch is missing')", ["torch is missing"]),
+        (WRITE + "sys.exit(3)", ["exit code 3"]),
+        ("pathlib.Path(file).write_text('nonsense')", ["not JSON"]),
+        ("pathlib.Path(file).write_bytes(b'\\xff')", ["no report"]),
+        ("answer['nonce'] = 'old'\n" + WRITE, ["not the answer to this call"]),
+        ("answer['status'] = 'great'\n" + WRITE, ["great"]),
+        ("os.unlink(file)", ["failed"]),
+    ],
+)
+def test_anything_but_an_answer_is_the_judges_failure(
+    sandbox: FakeSandbox, judge: Judge, body: str, words: list[str]
+) -> None:
+    stub(sandbox, body)
+    with pytest.raises(JudgeError) as caught:
+        judge.verdict(timeout_s=60)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_a_report_stands_whatever_it_says_of_the_submission(sandbox: FakeSandbox, judge: Judge, code: int) -> None:
+    stub(sandbox, f"{WRITE}sys.exit({code})")
+    assert judge.analyze().command == "analyze"
+
+
+def test_a_judge_that_does_not_end_is_stopped(sandbox: FakeSandbox, judge: Judge) -> None:
+    stub(sandbox, "time.sleep(60)")
+    with pytest.raises(JudgeTimeout, match="after 1 s"):
+        judge.verdict(timeout_s=1)
+
+
+def record(command: str, status: str, sha: str) -> bytes:
+    made = Report(
+        command=command,  # type: ignore[arg-type]
+        status=status,  # type: ignore[arg-type]
+        speedup={"compile": Interval(1, 1, 1)} if command == "profile" else {},
+        submission_sha256=sha,
+    )
+    return made.to_json().encode() + b"\n"
+
+
+def test_new_profiles_are_the_passing_ones_of_whole_new_lines(sandbox: FakeSandbox, judge: Judge) -> None:
+    file = f"{sandbox.state_dir}/session/records.jsonl"
+    assert judge.new_profiles() == []
+    text = record("verify", "correct", "a") + record("profile", "slower", "b") + record("profile", "incorrect", "c")
+    half = record("profile", "win", "d")
+    sandbox.write(file, text + b"nonsense\n" + half[:20])
+    assert [one.submission_sha256 for one in judge.new_profiles()] == ["b"]
+    assert judge.new_profiles() == []
+    sandbox.write(file, text + b"nonsense\n" + half)
+    assert [one.submission_sha256 for one in judge.new_profiles()] == ["d"]
+    sandbox.write(file, record("profile", "win", "e"))  # cut short behind our back
+    assert [one.submission_sha256 for one in judge.new_profiles()] == ["e"]
+
+
+def test_the_submission_is_read_without_links_and_other_files(sandbox: FakeSandbox, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("host")
+    for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h", "binding.cpp", "notes.txt"):
+        sandbox.write(name, name.encode())
+    (Path(sandbox.workspace) / "kernels/link.cpp").symlink_to(tmp_path / "secret")
+    sandbox.write("kernels/big.cpp", b"x" * 4_000_001)
+    found = read_submission(sandbox, sys.executable)
+    assert dict(found.files) == {
+        name: name.encode() for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h", "binding.cpp")
+    }
+    assert list(found.left_out) == ["kernels/big.cpp"]
+    assert found.exists
+
+
+def test_an_empty_workspace_holds_no_submission(sandbox: FakeSandbox) -> None:
+    assert not read_submission(sandbox, sys.executable).exists
+
+
+def test_a_json_module_in_the_workspace_is_not_imported(sandbox: FakeSandbox) -> None:
+    sandbox.write("json.py", b"raise SystemExit(9)")
+    sandbox.write("model_new.py", b"x")
+    assert read_submission(sandbox, sys.executable).exists

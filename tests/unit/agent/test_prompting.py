@@ -1,0 +1,104 @@
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+
+from cuda_agent.operators import load
+from cuda_agent.prompting import Prompts, TaskContext, ratio_line, shorten, speedup_line, summarise, task_context
+from cuda_agent.resources import prompts_dir
+from cuda_agent_judge.report import Interval, Report
+
+ANALYSIS: dict[str, Any] = {
+    "device": {"name": "Some CPU", "cores": 2, "simd": "avx2"},
+    "inputs": [
+        {"id": "i0", "kind": "tensor", "shape": [64, 8], "strides": [8, 1], "dtype": "float32", "bytes": 2048},
+        {"id": "i1", "kind": "value", "value": 3},
+        {"id": "i2", "kind": "tensor", "shape": [64, 8], "strides": [1, 64], "dtype": "float32", "bytes": 2048},
+    ],
+    "parameters": [
+        {"id": "p0", "name": "l.weight", "kind": "parameter", "shape": [8], "strides": [1], "dtype": "half"},
+    ],
+    "nodes": [
+        {"id": "n0", "op": "aten.t.default", "view": True, "outputs": [], "flops": 0, "bytes": 0},
+        {"id": "n1", "op": "aten.mul.Tensor", "outputs": [{"id": "n1", "shape": [64, 8], "dtype": "float32"}],
+         "flops": 512, "bytes": 6144},
+    ],
+    "totals": {"flops": 512, "bytes_required": 4096, "bytes_moved": 6144},
+}  # fmt: skip
+RULES = {"precision": "ieee", "libraries": "vendor", "output_lifetime": "held", "target": "cpu"}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> TaskContext:
+    (tmp_path / "model.py").write_text("import helper\nclass Model: ...\ndef get_inputs(): ...  # {{ not jinja }}\n")
+    (tmp_path / "helper.py").write_text("")
+    report = Report(
+        command="analyze",
+        status="measured",
+        analysis=ANALYSIS,
+        notes=["a note"],
+        environment={"torch": "2.13.0", "compiler": "g++ 12", "device": "Some CPU"},
+    )
+    return task_context(load(tmp_path), report, rules=RULES, workspace="/w s/x", max_turns=17)
+
+
+def test_the_system_message_names_the_real_device_toolchain_and_limits(context: TaskContext) -> None:
+    text = Prompts(prompts_dir()).system(context)
+    for word in ("Some CPU", "cores 2", "g++ 12", "torch 2.13.0", "17 turns", "/w s/x"):
+        assert word in text
+
+
+def test_the_task_holds_the_source_the_graph_and_the_notes(context: TaskContext) -> None:
+    text = Prompts(prompts_dir()).task(context)
+    for word in ("class Model: ...", "{{ not jinja }}", "aten.mul.Tensor", "helper.py", "a note"):
+        assert word in text
+
+
+def test_every_template_renders_and_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "nudges").mkdir()
+    (tmp_path / "nudges/x.md").write_text("{{ known }} {{ unknown }}")
+    with pytest.raises(jinja2.UndefinedError):
+        Prompts(tmp_path).nudge("x", known=1)
+
+
+def test_the_graph_is_told_in_lines_without_views() -> None:
+    text = summarise(ANALYSIS)
+    assert text.splitlines() == [
+        "input i0: float32 [64, 8]",
+        "input i1 = 3",
+        "input i2: float32 [64, 8] strides [1, 64]",
+        "parameter l.weight: half [8]",
+        "aten.mul.Tensor -> n1: float32 [64, 8] (512 FLOPs, 6,144 bytes)",
+        "in all 512 FLOPs; 4,096 bytes must move, 6,144 move operation by operation",
+    ]
+    assert summarise({}) == ""
+
+
+def test_a_long_graph_is_cut() -> None:
+    many = {"nodes": [ANALYSIS["nodes"][1]] * 100}
+    assert summarise(many).splitlines()[-1].startswith("... 60 more operations")
+
+
+def test_a_long_source_loses_its_middle_at_line_ends() -> None:
+    source = "".join(f"line {n}\n" for n in range(5000))
+    cut = shorten(source, 1000)
+    assert len(cut) < 1100
+    assert cut.startswith("line 0\n")
+    assert cut.endswith("line 4999\n")
+    head, _, tail = cut.partition("# ... ")
+    left_out = int(tail.split()[0])
+    assert head.count("\n") + tail.count("\n") - 1 + left_out == 5000
+    assert shorten("short") == "short"
+
+
+def test_speedups_are_told_with_their_interval() -> None:
+    report = Report(
+        command="verdict", status="tie", speedup={"compile": Interval(1.04, 0.8, 1.25), "eager": Interval(2, 1.5, 3)}
+    )
+    assert speedup_line(report) == (
+        "Speedup: 1.04x over torch.compile (95 % interval 0.8 to 1.25), 2x over eager (95 % interval 1.5 to 3)"
+    )
+    assert ratio_line(report).startswith("Time relative to torch.compile: 0.962, 95 % interval 0.800 to 1.250;")
+    assert speedup_line(Report(command="verdict", status="incorrect")) == ""
+    assert ratio_line(Report(command="verdict", status="incorrect")) == ""
