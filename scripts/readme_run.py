@@ -2,7 +2,7 @@
 
     python scripts/readme_run.py
 
-The README shows a real run: nothing is typed in by hand. tests/e2e/test_readme_run.py compares its structure with a fresh run.
+The README shows a real run: nothing is typed in by hand. A test compares its structure with a fresh run.
 """
 
 import shutil

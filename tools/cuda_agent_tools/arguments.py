@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cuda_agent_tools.tool import ToolError
 
+LEFT_OUT = ("title", "$defs", "additionalProperties")
 SHOWN = 60
 """How much of a wrong value is repeated to the model."""
 
@@ -60,7 +61,7 @@ def _small(node: Any, definitions: Mapping[str, Any]) -> Any:
     for key, value in node.items():
         if key == "properties":
             small[key] = {name: _small(item, definitions) for name, item in value.items()}
-        elif key not in ("title", "$defs", "additionalProperties"):
+        elif key not in LEFT_OUT and not (key == "description" and "properties" in node):  # a class's docstring
             small[key] = _small(value, definitions)
     return small
 
@@ -69,9 +70,11 @@ def _sentence(kind: type[Arguments], error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = _path(first["loc"])
     if first["type"] == "missing":
-        return f"`{where}` is missing; the arguments are {_takes(kind)}"
+        return f"`{where}` is missing{_takes(kind, first['loc'])}"
     if first["type"] == "extra_forbidden":
-        return f"there is no argument `{where}`; the arguments are {_takes(kind)}"
+        return f"there is no argument `{where}`{_takes(kind, first['loc'])}"
+    if first["type"] in ("too_short", "string_too_short"):
+        return f"`{where}` must not be empty"
     said = first["msg"].removeprefix("Value error, ").replace("Input should be", "should be").rstrip(".")
     got = repr(first["input"])
     return f"`{where}` {said}, got {got if len(got) <= SHOWN else got[:SHOWN] + '...'}"
@@ -84,6 +87,8 @@ def _path(parts: tuple[int | str, ...]) -> str:
     return text
 
 
-def _takes(kind: type[Arguments]) -> str:
+def _takes(kind: type[Arguments], where: tuple[int | str, ...]) -> str:
+    if len(where) > 1:
+        return ""  # inside a list: the field's path says enough
     names = (name if field.is_required() else f"{name} (optional)" for name, field in kind.model_fields.items())
-    return ", ".join(names)
+    return f"; the arguments are {', '.join(names)}"

@@ -12,7 +12,7 @@ from pydantic import Field
 from cuda_agent_tools.arguments import Arguments, parse, schema
 from cuda_agent_tools.bash_session import session_argv
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
-from cuda_agent_tools.terminal_text import halves_text
+from cuda_agent_tools.terminal_text import halves_text, terminal_text
 from cuda_agent_tools.tool import ToolError, ToolResult
 from cuda_agent_tools.truncate import truncate
 
@@ -71,12 +71,7 @@ class Bash:
         return ToolResult("\n".join(parts), is_error=result.timed_out)
 
     def _execute(self, command: str, timeout_s: float, on_output: Callable[[bytes], None] | None = None) -> ExecResult:
-        try:
-            text = command.encode()
-        except UnicodeEncodeError as error:
-            raise ToolError(
-                f"Bash: `command` holds a character that is not Unicode at position {error.start}"
-            ) from None
+        text = command.encode()
         if b"\0" in text:
             raise ToolError("Bash: `command` holds a NUL character; write it as \\0 in printf instead")
         try:
@@ -91,10 +86,10 @@ class Bash:
             raise ToolError(f"Bash: the shell could not be started: {error}") from error
 
     def _shown(self, result: ExecResult) -> str:
-        text = halves_text(result.stdout, result.stdout_dropped).strip("\n")
-        if not text.strip():
+        if not terminal_text(result.stdout).strip():
             size = len(result.stdout) + result.stdout_dropped
             return f"({size:,} bytes of output, nothing of it can be shown)" if size > 100 else "(no output)"
+        text = halves_text(result.stdout, result.stdout_dropped).strip("\n")
         shown = truncate(text)
         if not shown.cut:
             return text
@@ -104,13 +99,14 @@ class Bash:
     def _save(self, text: str) -> str:
         path = f"{self._sandbox.state_dir}/outputs/{secrets.token_hex(4)}.txt"
         try:
-            self._sandbox.write(path, text.encode())
+            self._sandbox.write(path, f"{text}\n".encode())
         except OSError as error:
             return f"no file, because it could not be saved ({error.strerror})"
         return path
 
     def _after_timeout(self, timeout_ms: int) -> str:
-        where = self._execute("pwd", 10.0).stdout.decode(errors="replace").strip() or self._sandbox.workspace
+        said = self._execute("pwd", 10.0).stdout.decode(errors="replace").splitlines()
+        where = said[-1] if said else self._sandbox.workspace  # the last line: the session may be tracing
         longer = f", set `timeout` (up to {MAX_TIMEOUT_MS}) if it needs longer" if timeout_ms < MAX_TIMEOUT_MS else ""
         return (
             f"[timed out after {timeout_ms / 1000:g} s: the command and all it started were killed{longer}. "

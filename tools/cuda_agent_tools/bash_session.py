@@ -1,7 +1,8 @@
 """The bash program that makes separate processes look like one session.
 
 The state file lies outside the workspace. It is a bash script: directory, options, variables, functions and aliases as
-they were when the last command ended (also by `exit`, by `set -e`, or killed at its deadline).
+they were when the last command ended (also by `exit`, by `set -e`, or killed at its deadline). Variables that are as
+the sandbox gave them are left out, so that a sandbox started anew may give others.
 """
 
 PROLOGUE = r"""
@@ -18,10 +19,11 @@ if [[ $__cuda_agent_command == *'<<'* ]]; then
     exit 2
   fi
 fi
+declare -A __cuda_agent_base
+while read -r __cuda_agent_name; do
+  __cuda_agent_base[$__cuda_agent_name]=${!__cuda_agent_name}
+done < <(compgen -e)
 if [[ -e $__cuda_agent_state ]]; then
-  while read -r __cuda_agent_name; do
-    case $__cuda_agent_name in CUDA_AGENT_EXEC|PWD|SHLVL|_) ;; *) unset -v "$__cuda_agent_name" ;; esac
-  done < <(compgen -e)
   . "$__cuda_agent_state" >/dev/null 2>&1
   if [[ -n $__cuda_agent_gone ]]; then
     printf '[the directory %s is gone; the shell is in %s]\n' "$__cuda_agent_gone" "$PWD"
@@ -40,7 +42,8 @@ __cuda_agent_exit() {
   local __cuda_agent_code=$? __cuda_agent_on=$SHELLOPTS __cuda_agent_new=$__cuda_agent_state.$$
   set +eux
   [[ -z $__cuda_agent_at_exit ]] || eval "$__cuda_agent_at_exit" 2>&1
-  __cuda_agent_save >"$__cuda_agent_new" && command -p mv -f "$__cuda_agent_new" "$__cuda_agent_state"
+  __cuda_agent_save >"$__cuda_agent_new" && command -p mv -f "$__cuda_agent_new" "$__cuda_agent_state" ||
+    echo '[the directory and variables of this command could not be kept: is the disk full?]'
   exit "$__cuda_agent_code"
 }
 __cuda_agent_save() {
@@ -51,10 +54,19 @@ __cuda_agent_save() {
   mapfile -t __cuda_agent_names < <(compgen -v)
   for __cuda_agent_name in "${__cuda_agent_names[@]}"; do
     case $__cuda_agent_name in
-      __cuda_agent_*|CUDA_AGENT_EXEC|BASH*|COMP_*|EPOCH*|DIRSTACK|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO) ;;
+      __cuda_agent_*|BASH*|COMP_*|EPOCH*|DIRSTACK|EUID|FUNCNAME|GROUPS|HISTCMD|LINENO) ;;
       PIPESTATUS|PPID|PWD|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM|UID|_) ;;
-      *) declare -p "$__cuda_agent_name" ;;
+      *)
+        if [[ ! -v __cuda_agent_base[$__cuda_agent_name] ]]; then
+          declare -p "$__cuda_agent_name"
+        elif [[ ${__cuda_agent_base[$__cuda_agent_name]} != "${!__cuda_agent_name}" ]]; then
+          printf 'unset -v %s\n' "$__cuda_agent_name"
+          declare -p "$__cuda_agent_name"
+        fi ;;
     esac
+  done
+  for __cuda_agent_name in "${!__cuda_agent_base[@]}"; do
+    [[ -v $__cuda_agent_name ]] || printf 'unset -v %s\n' "$__cuda_agent_name"
   done
   mapfile -t __cuda_agent_names < <(compgen -A function)
   for __cuda_agent_name in "${__cuda_agent_names[@]}"; do

@@ -11,7 +11,7 @@ from cuda_agent_tools.arguments import Arguments, parse, schema
 from cuda_agent_tools.sandbox import Sandbox, SandboxError
 from cuda_agent_tools.tool import ToolError, ToolResult
 
-SCRIPT = Path(__file__).with_name("glob_script.py").read_text(encoding="utf-8")
+SCRIPT = Path(__file__).with_name("glob_script.py")
 TIMEOUT_S = 30.0
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
@@ -36,6 +36,7 @@ class Glob:
         """Search in `sandbox`."""
         self.parameters: dict[str, Any] = schema(GlobArguments)
         self._sandbox = sandbox
+        self._script = SCRIPT.read_text(encoding="utf-8")
 
     def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
         """Search once.
@@ -55,7 +56,7 @@ class Glob:
     def _search(self, call: GlobArguments) -> Any:
         root = call.path or "."
         try:
-            argv = ["python3", "-I", "-S", "-c", SCRIPT, root, call.pattern]
+            argv = ["python3", "-I", "-S", "-c", self._script, root, call.pattern]
             result = self._sandbox.exec(argv, timeout_s=TIMEOUT_S)
         except (OSError, ValueError) as error:
             raise ToolError(f"Glob: the search could not be started: {error}") from error

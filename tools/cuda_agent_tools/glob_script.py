@@ -1,4 +1,4 @@
-"""What Glob runs inside the sandbox: `python3 -c <this file> ROOT PATTERN`. Standard library only, never imported there.
+"""What Glob runs inside the sandbox: `python3 -c <this file> ROOT PATTERN`. Standard library only.
 
 It prints one JSON object. `**` does not follow links to directories (so a loop of links ends), other parts of a
 pattern do. A leading dot must be in the pattern. It stops after `MAX_SECONDS` or `MAX_VISITED` entries and says so.

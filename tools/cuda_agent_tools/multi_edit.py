@@ -57,7 +57,8 @@ class MultiEdit:
         self._write(call.file_path, file, text)
         if before is None:
             return ToolResult(f"Created {call.file_path} ({_count(len(text.splitlines()), 'line')}).")
-        where = ", ".join(map(str, places[:12])) + (", ..." if len(places) > 12 else "")
+        lines = list(dict.fromkeys(places))
+        where = ", ".join(map(str, lines[:12])) + (", ..." if len(lines) > 12 else "")
         count = _count(len(places), "replacement")
         return ToolResult(f"Edited {call.file_path}: {count}{f', at line {where}' if where else ''}.")
 

@@ -44,7 +44,8 @@ def replace(text: str, old: str, new: str, *, every: bool) -> Replaced:
         raise NotReplaced(f"old_string was not found{_hint(text, old)}")
     lines = [text.count("\n", 0, span.start) + 1 for span in spans]
     if len(spans) > 1 and not every:
-        where = ", ".join(map(str, lines[:8])) + (", ..." if len(lines) > 8 else "")
+        distinct = list(dict.fromkeys(lines))
+        where = ", ".join(map(str, distinct[:8])) + (", ..." if len(distinct) > 8 else "")
         raise NotReplaced(
             f"old_string was found {len(spans)} times (lines {where}); add lines around it until it is unique, "
             "or set replace_all"

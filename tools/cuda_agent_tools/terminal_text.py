@@ -9,8 +9,8 @@ ESCAPE = re.compile(
     r"|\x1b[ -/]*[0-~]?"  # two- and three-character ones, and one cut off
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
-ERASE_LINE = re.compile(r"\x1b\[[012]?K")
-STEP = re.compile(r"\r|\x08|\x1b\[[012]?K|[^\r\x08\x1b]+")
+ERASE_LINE = re.compile(r"\x1b\[[02]?K")
+STEP = re.compile(r"\r|\x08|\x1b\[[02]?K|[^\r\x08\x1b]+")
 CONTROLS = dict.fromkeys([*(n for n in range(32) if chr(n) not in "\n\t"), *range(0x7F, 0xA0)])
 
 
@@ -44,19 +44,13 @@ def _last_state(line: str) -> str:
         elif step == "\x08":
             at = max(0, at - 1)
         elif step[0] == "\x1b":
-            _erase(cells, at, step)
+            # Whoever erases the whole line is about to write it anew, wherever the cursor stood.
+            at = 0 if "2" in step else at
+            del cells[at:]
         else:
-            cells += " " * (at - len(cells))
             cells[at : at + len(step)] = step
             at += len(step)
     return "".join(cells).rstrip(" ")
-
-
-def _erase(cells: list[str], at: int, step: str) -> None:
-    if "1" in step:
-        cells[:at] = " " * min(at, len(cells))
-    else:
-        del cells[0 if "2" in step else at :]
 
 
 def _whole_end(data: bytes) -> bytes:

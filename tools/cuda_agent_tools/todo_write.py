@@ -47,7 +47,8 @@ class TodoWrite:
         """
         self.todos = tuple(parse(TodoWriteArguments, arguments, tool=self.name).todos)
         count = Counter(todo.status for todo in self.todos)
-        text = f"Plan kept: {count['completed']} completed, {count['in_progress']} in progress, {count['pending']} pending."
-        if count["in_progress"] > 1:
+        done, doing, left = (count[status] for status in ("completed", "in_progress", "pending"))
+        text = f"Plan kept: {done} completed, {doing} in progress, {left} pending."
+        if doing > 1:
             text += " Work on one step at a time: keep a single one in_progress."
         return ToolResult(text)

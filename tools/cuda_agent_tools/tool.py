@@ -26,9 +26,7 @@ class Tool(Protocol):
     parameters: dict[str, Any]
     """JSON Schema of the arguments (an object)."""
 
-    def run(
-        self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None
-    ) -> ToolResult:
+    def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
         """Do the call.
 
         Raises:

@@ -7,9 +7,8 @@ LIMIT = 12_000
 """Characters of one tool result."""
 ERROR_LIMIT = 1_500
 ERROR = re.compile(
-    r"\berror\b|\w+Error\b|\bfatal\b|undefined reference|Traceback \(most recent call last\)|\[FAIL\]|\bFAILED\b"
-    r"|Segmentation fault|core dumped|illegal memory access",
-    re.IGNORECASE,
+    r"(?i:\b(?:error|fatal)\b)|\b[A-Z]\w*Error\b|undefined reference|Traceback \(most recent call last\)|\[FAIL\]"
+    r"|\bFAILED\b|Segmentation fault|core dumped|illegal memory access"
 )
 ERROR_LINES = 4
 """How much is shown with the first error: its line and the ones after it."""
@@ -43,8 +42,8 @@ def _first_error(text: str, start: int, end: int, limit: int) -> str:
     found = ERROR.search(text)
     if found is None or found.start() < start or found.start() >= end:
         return ""
-    line_start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - 200)
     room = min(limit, ERROR_LIMIT)
+    line_start = max(text.rfind("\n", 0, found.start()) + 1, found.start() - room // 4)
     return "\n".join(text[line_start : min(end, line_start + room)].split("\n")[:ERROR_LINES]).rstrip()
 
 

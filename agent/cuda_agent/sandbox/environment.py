@@ -1,6 +1,7 @@
 """The environment of the `local` sandbox, built from nothing: no key, no path of the host's packages gets in."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -19,6 +20,20 @@ QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
 }
 """Programs that would ask or page are told that nobody is there."""
+
+
+SUDO = """#!/bin/sh
+# There is nobody else to be in here: run the command as it is.
+while [ $# -gt 0 ]; do
+  case $1 in
+    -[ugpChDRTU]) shift 2 ;;
+    --) shift; break ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+exec env "$@"
+"""
 
 
 def sandbox_environment(
@@ -48,20 +63,20 @@ def sandbox_environment(
 
 
 def prepare_state_dir(python: Path, state_dir: Path) -> None:
-    """Make the directories that the environment names, and `python3` where the chosen one has another name."""
+    """Make the directories that the environment names, a `sudo`, and a `python3` where there is none."""
     for name in ("home", "tmp", "bin"):
         (state_dir / name).mkdir(parents=True, exist_ok=True)
+    _program(state_dir / "bin" / "sudo", SUDO)
     for name in ("python3", "python"):
         beside = python.parent / name
         if not (beside.exists() and os.path.samefile(beside, python)):
             # A link would hide a virtual environment's pyvenv.cfg from the interpreter.
-            shim = state_dir / "bin" / name
-            shim.write_text(f'#!/bin/sh\nexec {_quoted(python)} "$@"\n')
-            shim.chmod(0o755)
+            _program(state_dir / "bin" / name, f'#!/bin/sh\nexec {shlex.quote(str(python))} "$@"\n')
 
 
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "'\\''") + "'"
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
 
 
 def _cuda_home(host: Mapping[str, str]) -> Path | None:

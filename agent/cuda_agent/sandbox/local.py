@@ -28,8 +28,8 @@ class LocalSandbox:
         self, *, workspace: Path, state_dir: Path, python: Path, extra_env: Mapping[str, str] | None = None
     ) -> None:
         """Take absolute or relative paths; `python` is the interpreter that `python3` is to be inside."""
-        self.workspace = os.path.abspath(workspace)
-        self.state_dir = os.path.abspath(state_dir)
+        self.workspace = os.path.realpath(workspace)  # what commands find as their own directory
+        self.state_dir = os.path.realpath(state_dir)
         self.python = os.path.abspath(python)  # not resolved: a virtual environment is found by its own path
         self._extra_env = dict(extra_env or {})
         self._env: dict[str, str] = {}

@@ -19,7 +19,7 @@ from cuda_agent_tools.sandbox import ExecResult, SandboxError
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 MARKER = "CUDA_AGENT_EXEC"
 """A variable by which the processes of one command are found should its supervisor be killed."""
-OVERRUN_S = 15.0
+OVERRUN_S = 8.0
 """How long after the deadline a supervisor that does not answer is given up."""
 COLLECT_S = 8.0
 """How long a supervisor may take to kill what is left, its own limit and some."""
@@ -76,7 +76,7 @@ class Capture:
 class Supervised:
     """One command under its supervisor. `run` may be called once; `abandon` from any thread ends it."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, *, overrun_s: float = OVERRUN_S) -> None:
         """Check the command.
 
         Raises:
@@ -91,6 +91,7 @@ class Supervised:
             raise ValueError("a command needs at least one word, and no NUL characters or '=' in a variable's name")
         self.abandoned = False
         self._command = command
+        self._overrun_s = overrun_s
         self._marker = f"{MARKER}={secrets.token_hex(8)}"
         self._control: socket.socket | None = None
         self._captures = {"stdout": Capture(command.max_bytes), "stderr": Capture(command.max_bytes)}
@@ -109,6 +110,7 @@ class Supervised:
             SandboxError: the supervisor itself could not be started.
         """
         started = time.monotonic()
+        limit = started + self._command.timeout_s + self._overrun_s
         control, process = self._spawn()
         answer = b""
         with control:
@@ -117,10 +119,10 @@ class Supervised:
                 if self.abandoned:
                     _hang_up(control)
                 self._send_request(control)
-                answer = self._pump(control, process, on_output, started + self._command.timeout_s + OVERRUN_S)
+                answer = self._pump(control, process, on_output, limit)
             finally:
                 _hang_up(control)
-                self._collect(process, answer)
+                self._collect(process, answer, COLLECT_S if time.monotonic() < limit else 0.5)
         return self._result(answer, process.returncode, time.monotonic() - started)
 
     def _spawn(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
@@ -214,10 +216,10 @@ class Supervised:
             selector.unregister(key.fileobj)
             _close(stream)
 
-    def _collect(self, process: subprocess.Popen[bytes], answer: bytes) -> None:
+    def _collect(self, process: subprocess.Popen[bytes], answer: bytes, patience_s: float) -> None:
         """Wait for the supervisor; where it was killed or hangs, do its work."""
         try:
-            process.wait(COLLECT_S)
+            process.wait(patience_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -228,7 +230,7 @@ class Supervised:
 
     def _result(self, answer: bytes, returncode: int, duration_s: float) -> ExecResult:
         word, *rest = answer.decode().split() or ["lost"]
-        if word == "lost" and returncode > 0:
+        if word == "lost" and returncode > 0 and not self.abandoned:
             trace = self._captures["stderr"].finish()[0].decode(errors="replace").strip()
             raise SandboxError(f"the sandbox's supervisor failed, please report this: {trace[-300:]}")
         if word == "errno":

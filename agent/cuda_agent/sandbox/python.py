@@ -1,5 +1,6 @@
-"""Find the Python that runs inside the `local` sandbox: at least 3.11, with torch, apart from the host's own packages."""
+"""Find the Python that runs inside the `local` sandbox: at least 3.11, with torch, not the host's own packages."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -27,8 +28,8 @@ try:
     found["torch"] = torch.__version__
     found["cuda"] = torch.cuda.is_available()
     found["device"] = torch.cuda.get_device_name(0) if found["cuda"] else ""
-except ImportError as error:
-    found["error"] = str(error)
+except Exception as error:  # a broken installation raises anything
+    found["error"] = (str(error).splitlines() or [type(error).__name__])[0]
 print(json.dumps(found))
 """
 
@@ -89,7 +90,7 @@ def check_python(path: Path, *, called: str, host: Mapping[str, str]) -> Sandbox
 
 def _candidates(beside: tuple[Path, ...] | None) -> Iterator[tuple[Path, str]]:
     # Looking is enough here: importing torch into the host only to see whether it is there would take seconds.
-    if any((Path(folder) / "torch" / "__init__.py").is_file() for folder in sys.path if folder):
+    if importlib.util.find_spec("torch") is not None:
         yield Path(sys.executable), "the running Python"
     if beside is None:
         beside = (Path.cwd(), Path(__file__).parents[3])

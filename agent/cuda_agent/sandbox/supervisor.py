@@ -19,7 +19,7 @@ import time
 
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
-TERM_GRACE_S = 0.5
+TERM_GRACE_S = 2.0
 """What the command itself gets after SIGTERM at the deadline (a shell saves its state), its children being dead."""
 KILL_LIMIT_S = 5.0
 """When to stop waiting for processes that cannot be killed (in a driver call, or another user's)."""
@@ -144,11 +144,14 @@ def _reap(main_pid: int) -> int | None:
 
 
 def _end_politely(pid: int) -> None:
-    """Kill the command's children and ask itself to end, so that a shell can save its state."""
+    """Ask the command itself to end and kill its children, so that a shell can save its state.
+
+    A shell that waits for a child acts on the signal as soon as that child is dead, before its next command.
+    """
+    _signal(pid, signal.SIGTERM)
     for other in _descendants():
         if other != pid:
             _signal(other, signal.SIGKILL)
-    _signal(pid, signal.SIGTERM)
     limit = time.monotonic() + TERM_GRACE_S
     while _reap(pid) is None and time.monotonic() < limit:
         time.sleep(0.01)
