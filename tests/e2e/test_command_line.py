@@ -104,10 +104,10 @@ def test_with_json_the_error_is_the_one_document(place: Path, arguments: list[st
     assert error["message"] in done.stderr
 
 
-def test_a_run_folder_that_exists_is_refused_and_stays_as_it_is(place: Path, sandbox_python: str) -> None:
+def test_a_run_folder_that_exists_is_refused_and_stays_as_it_is(place: Path) -> None:
     (place / "my run").mkdir()
     (place / "my run/kept").write_text("x")
-    done = cuda_agent("optimize", "good.py", "--run-dir", "my run", "--python", sandbox_python, cwd=place)
+    done = cuda_agent("optimize", "good.py", "--run-dir", "my run", cwd=place)
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert [path.name for path in (place / "my run").iterdir()] == ["kept"]
