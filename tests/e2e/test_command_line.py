@@ -121,3 +121,21 @@ def test_an_unknown_key_in_the_settings_file_is_named(place: Path, tmp_path: Pat
     assert done.returncode == 2
     assert "'modle'" in done.stderr
     assert os.path.basename(file) in done.stderr
+
+
+RUN_IMPORTS = """
+import sys
+before = set(sys.modules)
+from cuda_agent.runs import judged, single, summary
+from cuda_agent.runs.models import make
+from cuda_agent.cli import progress
+assert make("builtin").name == "builtin"
+print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - before})), file=sys.stderr)
+"""
+
+
+def test_a_run_of_builtin_loads_no_provider_and_no_docker() -> None:
+    own = {"cuda_agent", "cuda_agent_tools", "cuda_agent_judge"}
+    settings = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
+    prompts = {"jinja2", "markupsafe"}
+    assert packages_loaded(RUN_IMPORTS) - packages_loaded(LOADED_BY_TYPER) <= own | settings | prompts
