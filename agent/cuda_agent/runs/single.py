@@ -74,7 +74,11 @@ def optimize(settings: Settings, *, listener: Listener, model: Model | None = No
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)
     with Signals() as signals:
-        record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+        try:
+            record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+        except DiskError:
+            run.remove()
+            raise
         work = _Work(settings, operator, place, run, record, signals, listener)
         try:
             stop = work.go(chosen_model)
