@@ -57,6 +57,8 @@ import base64, json, os, sys
 try:
     for name, data in json.load(sys.stdin).items():
         os.makedirs(os.path.dirname(name), exist_ok=True)
+        if name.endswith("/"):
+            continue
         with open(name, "wb") as file:
             file.write(base64.b64decode(data))
 except OSError as error:
@@ -130,7 +132,7 @@ def read_submission(sandbox: Sandbox, python: str) -> Submission:
 
 
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
-    """Write many new files by one command; names are absolute.
+    """Write many new files by one command; names are absolute, and one that ends in / is a folder.
 
     Raises:
         DiskError: there is no room.
@@ -142,7 +144,7 @@ def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> No
         return
     number = result.stderr.decode(errors="replace").strip()
     if result.exit_code == 40 and number.isdigit():
-        with writing(PurePosixPath(sandbox.state_dir)):
+        with writing(PurePosixPath(next(iter(files), sandbox.state_dir)).parent):
             raise OSError(int(number), os.strerror(int(number)))
     raise JudgeError(f"Files could not be written in the sandbox: {_tail(result) or result.exit_code}")
 
@@ -258,6 +260,11 @@ class Judge:
         if report.nonce != nonce:
             raise JudgeError(f"The judge's {command} left a report that is not the answer to this call ({said}).")
         return report
+
+
+def is_submission_file(name: str) -> bool:
+    """Say whether a path relative to the workspace belongs to a submission."""
+    return name == SUBMISSION or PurePosixPath(name).parts[:1] == ("kernels",)
 
 
 def _record(line: bytes) -> Report | None:

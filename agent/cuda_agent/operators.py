@@ -6,6 +6,7 @@ The file is read and parsed here and never imported: operator code runs in the s
 
 import ast
 import hashlib
+import stat
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,6 +70,9 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 def _read(file: Path) -> bytes:
     try:
+        about = file.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_BYTES:
+            raise OperatorError(f"{str(file)!r} is no file of at most {MAX_BYTES // 1_000_000} MB; name a Python file.")
         return file.read_bytes()
     except FileNotFoundError:
         raise OperatorError(

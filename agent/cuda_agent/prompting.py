@@ -167,7 +167,8 @@ def _contiguous(shape: list[int]) -> list[int]:
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{value}" if key == "name" else f"{key} {value}" for key, value in values.items())
+    ordered = sorted(values.items(), key=lambda item: item[0] != "name")
+    return ", ".join(f"{value}" if key == "name" else f"{key} {value}" for key, value in ordered)
 
 
 def _values(context: TaskContext) -> dict[str, Any]:

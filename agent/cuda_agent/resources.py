@@ -35,7 +35,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.name.endswith((".pyc", "~")) and "__pycache__" not in path.parts
+        if path.is_file() and not path.name.endswith((".pyc", "~", ".gitkeep")) and "__pycache__" not in path.parts
     }
 
 

@@ -44,9 +44,13 @@ class RunDir:
         with files.writing(chosen):
             chosen.mkdir(parents=True)
             run = cls(chosen)
-            run.workspace.mkdir()
-            # Room for the last run.json: even on a full disk it says how the run ended.
-            run.reserve.write_bytes(b"." * RESERVE_BYTES)
+            try:
+                run.workspace.mkdir()
+                # Room for the last run.json: even on a full disk it says how the run ended.
+                run.reserve.write_bytes(b"." * RESERVE_BYTES)
+            except OSError:
+                run.remove()
+                raise
             return run
 
     def open_trajectory(self) -> files.LineFile:

@@ -6,6 +6,7 @@ libraries by content. It belongs to one build at a time (flock); a library hande
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import re
 import shutil
@@ -14,7 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_agent_judge.compiling import LINK, BuildTimeout, Finished, Job, error_lines, run_all, shortened
+from cuda_agent_judge.compiling import (
+    LINK,
+    BuildTimeout,
+    Finished,
+    Job,
+    error_lines,
+    run_all,
+    shortened,
+    without_chatter,
+)
 from cuda_agent_judge.objects import ObjectStore, file_sha256
 from cuda_agent_judge.sources import KERNELS, SourceFault, Submission, read_submission, write_if_changed
 from cuda_agent_judge.toolchain import Style, Target, Toolchain, ToolchainFault, build_environment, find_toolchain
@@ -86,8 +96,8 @@ def build(
             made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s)
             library, log = made.run(clean)
         outcome = dataclasses.replace(outcome, ok=True, library=library, log=_binding_note(workspace, template) + log)
-    except BuildTimeout:
-        reason = f"the build took longer than {timeout_s:g} s and was stopped: make the sources smaller"
+    except BuildTimeout as timeout:
+        reason = str(timeout) or f"the build took longer than {timeout_s:g} s and was stopped: make the sources smaller"
         outcome = dataclasses.replace(outcome, log=reason, reason=reason, timed_out=True)
     except BuildFault as fault:
         log = _binding_note(workspace, template) + fault.log
@@ -95,7 +105,8 @@ def build(
     except (SourceFault, ToolchainFault) as fault:
         outcome = dataclasses.replace(outcome, log=str(fault), reason=str(fault))
     except OSError as error:
-        reason = f"the build directory cannot be written ({error.strerror}): free space on its disk"
+        todo = "free space on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+        reason = f"the build directory {out_dir} cannot be written ({error.strerror}): {todo}"
         outcome = dataclasses.replace(outcome, log=reason, reason=reason)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started)
 
@@ -133,7 +144,7 @@ class _Build:
             if bad := store.foreign_header(source):
                 raise BuildFault(f"{source} includes {bad}, which is no part of the submission: put it into {KERNELS}/")
         library = self._link([store.object_file(source) for source in sources], sealed)
-        said = [f"{source}:\n{text}" for source in sources if (text := store.output(source).strip())]
+        said = [f"{source}:\n{text}" for source in sources if (text := without_chatter(store.output(source)))]
         summary = f"built {LIBRARY}: {len(stale)} compiled, {len(sources) - len(stale)} up to date"
         return library, shortened("\n".join([summary, *said]))
 
@@ -244,6 +255,6 @@ def _locked(out_dir: Path, deadline: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise BuildTimeout from None
+                    raise BuildTimeout("another build has held the build directory all the time: try again") from None
                 time.sleep(0.02)
         yield

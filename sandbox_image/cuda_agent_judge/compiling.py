@@ -20,6 +20,7 @@ _READ_LIMIT = 400_000
 _BYTES_A_JOB = 2 * 2**30
 """nvcc with torch's headers takes 3 GB at its worst, plain sources far less."""
 _ERROR_LINE = re.compile(r"(?:\berror\b|\bfatal\b|undefined reference|multiple definition|ptxas fatal)", re.IGNORECASE)
+_CHATTER = re.compile(r"ptxas info\s+: (?:\d+ bytes gmem$|Function properties|Compile time)")
 _KILLED = re.compile(r"died due to signal (?:9|15)|Killed signal terminated|\bKilled\b.*program")
 _SANDBOX_LIMITS = (
     (
@@ -123,6 +124,11 @@ def error_lines(output: str) -> list[str]:
     """The lines of a compiler's output that say what is wrong, without the closing counts."""
     lines = [line.strip() for line in output.splitlines() if _ERROR_LINE.search(line)]
     return [line for line in lines if not re.match(r"\d+ errors? (?:detected|generated)|compilation terminated", line)]
+
+
+def without_chatter(output: str) -> str:
+    """The output of a command that went well, without what ptxas says of no kernel."""
+    return "\n".join(line for line in output.splitlines() if not _CHATTER.search(line)).strip()
 
 
 def shortened(output: str, limit: int = LOG_LIMIT) -> str:

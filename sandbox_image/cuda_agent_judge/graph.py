@@ -93,6 +93,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call.arguments = [self._value(tensor) for tensor in call.tensors]
         call.args = [encode(arg, self._ref) for arg in call.args]
         call.kwargs = {key: encode(arg, self._ref) for key, arg in call.kwargs.items()}
+        if name_of(func).rstrip("_") == "as_strided":
+            self._strided_from_root(call)
         result = func(*args, **kwargs)
         self._record(call, args, kwargs, result)
         return result
@@ -124,8 +126,18 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if parent is not None:
                 made.memory = parent.memory
                 made.seen = len(parent.memory.writes)
-                made.view = View(parent, call.op, call.args, call.kwargs, position, geometries)
+                # t_() and its like change no memory: to take the view anew is t().
+                op = call.op.replace("_.", ".") if torch.Tag.inplace_view in call.func.tags else call.op
+                made.view = View(parent, op, call.args, call.kwargs, position, geometries)
             self._known[tensor] = made
+
+    def _strided_from_root(self, call: "_Call") -> None:
+        """Let `as_strided`, which counts from the start of the storage, start from the tensor that owns it."""
+        value = call.arguments[0]
+        if call.args[3] is None:
+            call.args[3] = value.geometry.offset
+        call.arguments[0] = value.root
+        call.args[0] = {"ref": self._values.current(value.root)}
 
     def _count_bytes(self, call: "_Call", written: int) -> int:
         touched = [value.geometry.touched_bytes for value in call.arguments]

@@ -80,7 +80,8 @@ def close(result: torch.Tensor, reference: torch.Tensor) -> bool:
         return bool(torch.equal(result, reference))
     squares, error_squares, largest = 0.0, 0.0, 0.0
     # Piece by piece: the double-precision copies would be four times an output in size.
-    for right, left in zip(reference.reshape(-1).split(_PIECE), result.reshape(-1).split(_PIECE), strict=True):
+    for start in range(0, reference.numel(), _PIECE):
+        right, left = (tensor.reshape(-1)[start : start + _PIECE] for tensor in (reference, result))
         finite = torch.isfinite(right)
         if not torch.equal(finite, torch.isfinite(left)):
             return False

@@ -176,6 +176,13 @@ class Values:
             inverse = sorted(range(len(order)), key=order.__getitem__)
             return self._emit(view.op, [new, inverse], {}, geometry)[0]
         old = {"ref": parent.id}
+        if name in ("split", "split_with_sizes"):
+            dim = view.args[2] % len(parent.geometry.shape)
+            start = sum(part.shape[dim] for part in view.outputs[: view.output])
+            place = [dim, start, start + child.geometry.shape[dim], 1]
+            return self._emit("aten.slice_scatter.default", [old, new, *place], {}, geometry)[0]
+        if name == "unbind":
+            return self._emit("aten.select_scatter.default", [old, new, view.args[1], view.output], {}, geometry)[0]
         if view.op in _SCATTERS:
             return self._emit(_SCATTERS[view.op], [old, new, *view.args[1:]], {}, geometry)[0]
         if child.geometry.strides is None:

@@ -28,7 +28,8 @@ print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - b
 
 def packages_loaded(script: str) -> set[str]:
     done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True)
-    return {name for name in done.stderr.split() if name not in sys.stdlib_module_names}
+    loaded = {name for name in done.stderr.split() if not name.startswith("_sysconfigdata")}
+    return loaded - sys.stdlib_module_names
 
 
 def test_help_loads_typer_rich_and_what_they_load() -> None:
@@ -104,10 +105,10 @@ def test_with_json_the_error_is_the_one_document(place: Path, arguments: list[st
     assert error["message"] in done.stderr
 
 
-def test_a_run_folder_that_exists_is_refused_and_stays_as_it_is(place: Path, sandbox_python: str) -> None:
+def test_a_run_folder_that_exists_is_refused_and_stays_as_it_is(place: Path) -> None:
     (place / "my run").mkdir()
     (place / "my run/kept").write_text("x")
-    done = cuda_agent("optimize", "good.py", "--run-dir", "my run", "--python", sandbox_python, cwd=place)
+    done = cuda_agent("optimize", "good.py", "--run-dir", "my run", cwd=place)
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert [path.name for path in (place / "my run").iterdir()] == ["kept"]
@@ -121,3 +122,21 @@ def test_an_unknown_key_in_the_settings_file_is_named(place: Path, tmp_path: Pat
     assert done.returncode == 2
     assert "'modle'" in done.stderr
     assert os.path.basename(file) in done.stderr
+
+
+RUN_IMPORTS = """
+import sys
+before = set(sys.modules)
+from cuda_agent.runs import judged, single, summary
+from cuda_agent.runs.models import make
+from cuda_agent.cli import progress
+assert make("builtin").name == "builtin"
+print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - before})), file=sys.stderr)
+"""
+
+
+def test_a_run_of_builtin_loads_no_provider_and_no_docker() -> None:
+    own = {"cuda_agent", "cuda_agent_tools", "cuda_agent_judge"}
+    settings = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"}
+    prompts = {"jinja2", "markupsafe"}
+    assert packages_loaded(RUN_IMPORTS) - packages_loaded(LOADED_BY_TYPER) <= own | settings | prompts

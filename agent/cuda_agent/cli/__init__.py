@@ -1,6 +1,8 @@
 """The command line: arguments in, one call into `runs`, text and an exit code out."""
 
+import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +19,9 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit: 0 target reached, 1 without it, 2 usage, 3 machinery, 130 interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show ends no run
     sys.exit(_code(given))
 
 
@@ -31,12 +36,23 @@ def _code(given: list[str]) -> int:
         return _failed(f"{message.rstrip('.')}; see 'cuda-agent --help'.", 2, as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _failed("interrupted", 130, as_json)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more
+        return 1
+    except Exception as error:
+        if as_json:
+            _print_error(f"unexpected {type(error).__name__}: {error}", 3)
+        raise
     return code if isinstance(code, int) else 0
 
 
 def _failed(message: str, code: int, as_json: bool) -> int:
     line = " ".join(message.split())
     if as_json:
-        print(json.dumps({"error": {"message": line, "exit_code": code}}, ensure_ascii=False))
+        _print_error(line, code)
     print(f"cuda-agent: {line}", file=sys.stderr)
     return code
+
+
+def _print_error(message: str, code: int) -> None:
+    print(json.dumps({"error": {"message": message, "exit_code": code}}, ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from cuda_agent.trajectory import (
@@ -13,7 +14,6 @@ from cuda_agent.trajectory import (
     Observation,
     RunStarted,
     StageStarted,
-    Stopped,
 )
 
 _WIDTH = 110
@@ -34,7 +34,8 @@ class Progress:
 
     def line(self, text: str) -> None:
         """Print one line at once."""
-        print(text, file=self._file, flush=True)
+        with suppress(BrokenPipeError):  # nobody reads any more: the run goes on
+            print(text, file=self._file, flush=True)
 
     def on_output(self, data: bytes) -> None:
         """Leave out what commands print; the observation's first line is shown when they end."""
@@ -74,33 +75,6 @@ class Progress:
         return f"{report['status']}, {one['median']:.3g}x over {name} (best so far {self._best:.3g}x)"
 
 
-def transcript_lines(event: Event) -> list[str]:
-    """Return everything a person may want to read of an event."""
-    match event:
-        case RunStarted():
-            return [f"=== run of {event.operator} by {event.model}"]
-        case MessageAdded():
-            said = [event.content] if event.content else []
-            ended = [f"({word})" for word in (event.refusal, event.gave_up) if word]
-            return [f"\n--- turn {event.turn}: {event.role}", *said, *ended]
-        case CallStarted():
-            return [f"\n--- turn {event.turn}: call {event.name} ({event.id})", *_arguments(event.arguments or {})]
-        case Observation():
-            return [f"--- turn {event.turn}: {'error of' if event.is_error else 'answer to'} {event.id}", event.text]
-        case Judged():
-            return [f"\n--- turn {event.turn}: verdict {event.report['status']}: {event.report.get('reason', '')}"]
-        case Notice():
-            return [f"--- {event.text}"]
-        case Stopped():
-            return [f"\n=== stopped: {event.reason} {event.detail}".rstrip(), ""]
-        case _:
-            return []
-
-
-def _arguments(arguments: Mapping[str, Any]) -> list[str]:
-    return [f"{key}: {value}" for key, value in arguments.items()]
-
-
 def _call(arguments: Mapping[str, Any]) -> str:
     for key in ("description", "command", "file_path", "pattern"):
         if isinstance(arguments.get(key), str):
@@ -120,4 +94,5 @@ def _last_line(text: str) -> str:
 
 
 def _cut(text: str) -> str:
+    text = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."

@@ -15,7 +15,7 @@ def show(
     as_json: options.AsJson = False,
 ) -> int:
     """Tell what happened in a run."""
-    from cuda_agent.cli.progress import transcript_lines  # heavy: only when something is shown
+    from cuda_agent.cli.transcript import lines  # heavy: only when something is shown
     from cuda_agent.run_dir import RunDir, load_document
     from cuda_agent.runs import summary
     from cuda_agent.trajectory import as_json_object, read
@@ -27,6 +27,6 @@ def show(
         print(json.dumps({**document, "run": str(run), **extra}, ensure_ascii=False))
         return 0
     for event in events:
-        print("\n".join(transcript_lines(event)))
+        print("\n".join(lines(event)))
     print(summary.run_text(document, run))
     return 0

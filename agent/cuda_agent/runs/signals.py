@@ -1,6 +1,7 @@
 """SIGINT, SIGTERM and SIGHUP end a run in order: the first raises KeyboardInterrupt where the program stands."""
 
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ class Signals:
         """SIGTERM or SIGHUP came, or a second signal: nothing that takes long is started any more."""
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # only the main thread may set handlers
         for number in _HANDLED:
             before = signal.getsignal(number)
             if number is signal.SIGHUP and before is signal.SIG_IGN:

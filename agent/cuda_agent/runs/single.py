@@ -14,7 +14,16 @@ from typing import Any
 from cuda_agent.config import Settings
 from cuda_agent.errors import CudaAgentError, OperatorError
 from cuda_agent.files import DiskError
-from cuda_agent.judging import Judge, Rules, environment, read_submission, write_files
+from cuda_agent.judging import (
+    ANALYZE_TIMEOUT_S,
+    Judge,
+    JudgeTimeout,
+    Rules,
+    environment,
+    is_submission_file,
+    read_submission,
+    write_files,
+)
 from cuda_agent.llm.model import Model
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
@@ -65,7 +74,11 @@ def optimize(settings: Settings, *, listener: Listener, model: Model | None = No
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)
     with Signals() as signals:
-        record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+        try:
+            record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+        except DiskError:
+            run.remove()
+            raise
         work = _Work(settings, operator, place, run, record, signals, listener)
         try:
             stop = work.go(chosen_model)
@@ -135,7 +148,12 @@ class _Work:
         rules = self._rules()
         judge.install(self.operator, rules)
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
-        report = self._screen(judge, trajectory)
+        try:
+            report = self._screen(judge, trajectory, time_left)
+        except JudgeTimeout as error:
+            if time_left() > 1.0:
+                raise
+            return Stop(StopReason.TIME_LIMIT, str(error))
         limited = LimitedSandbox(sandbox, time_left)
         limits = Limits(max_turns=self.settings.max_turns, polish=self.settings.polish)
         referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
@@ -183,12 +201,15 @@ class _Work:
         )
 
     def _workspace_files(self, workspace: str) -> dict[str, bytes]:
-        files = {**tree(workspace_template()), **self.operator.files}
-        return {f"{workspace}/{name}": data for name, data in files.items()}
+        # The operator's own modules must neither stand in for the workspace's commands nor pass for a submission.
+        own = {name: data for name, data in self.operator.files.items() if not is_submission_file(name)}
+        files = {**own, **tree(workspace_template())}
+        return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
 
-    def _screen(self, judge: Judge, trajectory: Trajectory) -> Report:
+    def _screen(self, judge: Judge, trajectory: Trajectory, time_left: Callable[[], float]) -> Report:
         trajectory.add(StageStarted(0, "analyze"))
-        report = judge.analyze(on_output=self.listener.on_output)
+        timeout_s = max(1.0, min(ANALYZE_TIMEOUT_S, time_left()))
+        report = judge.analyze(timeout_s=timeout_s, on_output=self.listener.on_output)
         if report.status in _UNUSABLE:
             raise OperatorError(f"{str(self.operator.path)!r} cannot be used: {report.reason}")
         self.record.screened(report.environment)

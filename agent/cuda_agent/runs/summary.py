@@ -31,6 +31,8 @@ _REASONS = {
     "sandbox_lost": "the sandbox is gone",
     "interrupted": "interrupted",
 }
+_RULES = ("precision", "libraries", "output_lifetime")
+"""What a person chose; report.json has the others."""
 _SIDES = ("submission", "compile", "eager")
 
 
@@ -60,9 +62,9 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
     lines += _speedups(result)
     if result.get("checked_calls"):
         lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs; target {result.get('target')}")
-    rules = ", ".join(f"{key} {value}" for key, value in sorted(result.get("rules", {}).items()))
+    rules = [f"{key.replace('_', ' ')} {value}" for key, value in result.get("rules", {}).items() if key in _RULES]
     if rules:
-        lines.append(f"Rules:    {rules}; isolation {result.get('isolation')}")
+        lines.append(f"Rules:    {', '.join([*rules, f'isolation {result.get("isolation")}'])}")
     lines += [f"Note:     {note}" for note in result.get("notes", [])]
     return lines
 

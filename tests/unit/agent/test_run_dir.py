@@ -106,6 +106,7 @@ attempt(lambda: run.keep_best({"model_new.py": b"y" * 10_000}, "{}"))
 attempt(lambda: run.snapshot(1, {"model_new.py": b"z" * 10_000}))
 for _ in range(3):
     attempt(lambda: lines.append(b"l" * 1500))
+attempt(lambda: RunDir.create(Path(sys.argv[1] + " 2"), "op"))
 print("\\n".join(failures))
 """
 
@@ -118,7 +119,8 @@ def test_when_no_more_fits_what_was_there_stands_and_lines_stay_whole(tmp_path: 
         [sys.executable, "-c", FULL_DISK, str(run)], capture_output=True, text=True, env=environment, check=True
     )
     failures = done.stdout.splitlines()
-    assert len(failures) == 4
+    assert len(failures) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert all("disk is full" in line for line in failures)
     assert load_document(run)["status"] == "running"
     assert (run / "best/model_new.py").read_bytes() == b"good"

@@ -125,6 +125,7 @@ def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  }",
         *_flush(nest, "first * kInner + begin", "(last - first) * count", options),
         "}",
+        *_fence(options),
         "}",
     ]
 
@@ -171,6 +172,7 @@ def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         *(f"  {line}" for line in _flush(nest, row, "count", options)),
         "  }",
         "}",
+        *_fence(options),
         "}",
     ]
 
@@ -231,6 +233,9 @@ def _flush(nest: Nest, start: str, count: str, options: CpuOptions) -> list[str]
             f"    stream_copy({b.name} + {start}, staged_{b.name}, static_cast<size_t>({count}) * {ITEM_BYTES[b.spec.dtype]});"
             for b in nest.outputs
         ),
-        "    stream_fence();",
         "  }",
     ]
+
+
+def _fence(options: CpuOptions) -> list[str]:
+    return ["if (kStream) stream_fence();"] if options.simd else []

@@ -1,7 +1,7 @@
 """A design: the kernels of one operator, their variants in the order in which they are worth trying, and their files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuda_agent.llm.builtin.binding_source import binding_source
 from cuda_agent.llm.builtin.cpu_source import CpuOptions, cpu_source
@@ -14,6 +14,8 @@ from cuda_agent.llm.builtin.nest import Nest, plan_nest
 
 STREAM_FROM_BYTES = 4 << 20
 """Outputs from this size on are written past the caches first."""
+STAGED_BYTES = 4096
+"""How much of a streamed output is computed before it is written: more would not stay in the first-level cache."""
 CONSERVATIVE = "plain"
 
 
@@ -90,41 +92,32 @@ def _nest_bytes(nest: Nest) -> int:
 
 
 def _cpu_variants(design: Design) -> list[Variant]:
-    written = max(nest.total * ITEM_BYTES[b.spec.dtype] for nest in design.nests for b in nest.outputs)
+    outputs = [buffer for nest in design.nests for buffer in nest.outputs]
+    written = max(buffer.spec.bytes for buffer in outputs)
+    chunk = STAGED_BYTES // max(ITEM_BYTES[buffer.spec.dtype] for buffer in outputs)
     stream = written >= STREAM_FROM_BYTES
-    first = CpuOptions(stream=stream)
+    streamed = CpuOptions(stream=True, chunk=chunk)
     variants = [
-        Variant("streamed", CpuOptions(stream=True), "write the output past the caches, so that it is not read first"),
+        Variant("streamed", streamed, "write the output past the caches, so that it is not read first"),
         Variant("cached", CpuOptions(), "write the output through the caches, where it may be read from soon"),
     ]
     if not stream:
         variants.reverse()
+    first = variants[0].options
+    assert isinstance(first, CpuOptions)
     if any(nest.tile_axis is not None for nest in design.nests):
+        wide = replace(first, tile_rows=32, tile_columns=256)
+        square = replace(first, tile_rows=64, tile_columns=64)
         variants += [
-            Variant(
-                "wide-tiles",
-                CpuOptions(stream=stream, tile_rows=32, tile_columns=256),
-                "larger tiles: longer runs of stores, more lines of the transposed input in use at once",
-            ),
-            Variant(
-                "square-tiles",
-                CpuOptions(stream=stream, tile_rows=32, tile_columns=32),
-                "smaller square tiles: fewer pages of the transposed input in use at once",
-            ),
+            Variant("wide-tiles", wide, "larger tiles: longer runs of stores, more of the transposed input at once"),
+            Variant("square-tiles", square, "square tiles: fewer pages of the transposed input at once"),
         ]
     else:
-        variants.append(
-            Variant(
-                "small-chunks",
-                CpuOptions(stream=first.stream, chunk=1024),
-                "smaller pieces a task, which stay in the first-level cache",
-            )
-        )
+        smaller = replace(first, chunk=first.chunk // 4)
+        variants.append(Variant("small-chunks", smaller, "smaller pieces a task, which stay in the first-level cache"))
     plain = CpuOptions(tiled=False, simd=False, fast_math=False)
-    return [
-        *variants,
-        Variant(CONSERVATIVE, plain, "libm, plain loops and no tiles: slower, and nothing that could be wrong"),
-    ]
+    idea = "libm, plain loops and no tiles: slower, and nothing that could be wrong"
+    return [*variants, Variant(CONSERVATIVE, plain, idea)]
 
 
 def _cuda_variants(design: Design) -> list[Variant]:

@@ -48,12 +48,16 @@ static inline void stream_copy(void* destination, const void* source, size_t byt
   char* to = static_cast<char*>(destination);
   const char* from = static_cast<const char*>(source);
 #if defined(__AVX__)
-  const size_t head = (32 - reinterpret_cast<uintptr_t>(to) % 32) % 32;
-  if (bytes > head + 32) {
+  const size_t head = (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64;
+  if (bytes > head + 64) {
     std::memcpy(to, from, head);
     to += head, from += head, bytes -= head;
-    for (; bytes >= 32; to += 32, from += 32, bytes -= 32)
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    for (; bytes >= 64; to += 64, from += 64, bytes -= 64) {
+      const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + 32), high);
+    }
   }
 #endif
   std::memcpy(to, from, bytes);
