@@ -59,7 +59,7 @@ class Baselines:
             compiled = torch.compile(self._model)
             outputs = []
             for call in (compiled, self._model):
-                self._runner.prepare(0, self._values())
+                self._runner.prepare(0, self._values(), now=True)
                 args, kwargs = self._runner.arguments
                 outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
         except Exception as error:
@@ -74,7 +74,7 @@ class Baselines:
         return {"ok": True, "reason": ""}
 
     def _call(self, side: str) -> Any:
-        self._runner.prepare(0, self._values())
+        self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
         return self._calls[side](*args, **kwargs)
 

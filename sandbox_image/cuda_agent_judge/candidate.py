@@ -143,6 +143,7 @@ class Candidate:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
         if body["which"] == "previous":
             self._copy_out(self._previous)
+            self._settle()
             return {}
         borrowed = {
             "inputs": self._runner.private,
@@ -153,8 +154,7 @@ class Candidate:
         self._copy_out(self._current)
         meta["settled"] = sampling.settled(self._taken, self._landed())
         self._runner.give_back()
-        if self._cudart is not None:
-            self._cudart.synchronize()
+        self._settle()
         self._previous, self._current = self._current if self._held else None, None
         return meta
 
@@ -163,10 +163,16 @@ class Candidate:
             if tuple(tensor.shape) == leaf.shape and tensor.dtype == leaf.torch_dtype:
                 _copy(leaf.view(leaf.raw(self._shared.landing)), tensor)
 
+    def _settle(self) -> None:
+        """Let copies into shared memory end before the other side is told of them."""
+        if self._cudart is not None:
+            self._cudart.synchronize()
+
     def _landed(self) -> list[torch.Tensor]:
         return [leaf.view(leaf.raw(self._shared.landing)) for leaf in self._landing.leaves]
 
     def _call(self) -> Any:
+        self._runner.refresh()
         args, kwargs = self._runner.arguments
         return self._model(*args, **kwargs)
 
@@ -178,8 +184,7 @@ class Candidate:
         state = self._model.state_dict()
         for name, leaf in zip(self._state_names, self._state_layout.leaves, strict=True):
             _copy(leaf.view(leaf.raw(self._shared.state)), state[name])
-        if self._cudart is not None:
-            self._cudart.synchronize()
+        self._settle()
         return {"compiled": policy.compiled()}
 
 

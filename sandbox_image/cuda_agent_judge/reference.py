@@ -50,10 +50,14 @@ class Reference:
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Answer one frame."""
         handler = self._handlers.get(kind)
-        if handler is not None:
-            with torch.no_grad():
-                return handler(body)
-        return self._baselines.handle(kind, body)
+        if handler is None:
+            return self._baselines.handle(kind, body)
+        with torch.no_grad():
+            answer = handler(body)
+        if self._cudart is not None:
+            # The other worker acts on the answer: what was enqueued on shared memory must be done by then.
+            self._cudart.synchronize()
+        return answer
 
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
         device = self._session.target
@@ -105,7 +109,7 @@ class Reference:
     def _first_run(self) -> None:
         """Learn the output's form, which inputs the operator writes, and whether it is deterministic."""
         before = self._slot_sums()
-        self._runner.prepare(0, self._values)
+        self._runner.prepare(0, self._values, now=True)
         names, output = expected.recorded(lambda: self._run_operator())
         self._signed_allowed = drawing.may_be_signed(names)
         after = [buffers.checksum(raw) for raw in self._runner.private]
@@ -116,7 +120,7 @@ class Reference:
         self._landing_layout = buffers.layout(first, dense=True)
         self._landing = buffers.create(self._landing_layout.size, self._cudart)
         self._output_names = _names(output)
-        self._runner.prepare(0, self._values)
+        self._runner.prepare(0, self._values, now=True)
         second = expected.tensors_of(self._run_operator())
         pairs = zip(self._output_names, first, second, strict=True)
         if not all(compare.compare(name, b, a, a).ok for name, a, b in pairs):
@@ -185,7 +189,7 @@ class Reference:
 
     def _expect(self, body: dict[str, Any]) -> dict[str, Any]:
         """Compute the twin and, except where only that is asked for, the wide reference of the drawn inputs."""
-        self._runner.prepare(0, self._values)
+        self._runner.prepare(0, self._values, now=True)
         wide_args: Any = None
         only_twin = body["variant"] == "twin"
         if not only_twin and self._fits_wide():

@@ -5,6 +5,7 @@ Latencies are in milliseconds, memory in bytes. A speedup is t_baseline / t_subm
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -135,10 +136,15 @@ class Report:
         try:
             values["speedup"] = {k: Interval(**v) for k, v in values.get("speedup", {}).items()}
             values["latency_ms"] = {k: Latency(**v) for k, v in values.get("latency_ms", {}).items()}
-            values["errors"] = [OutputError(**e) for e in values.get("errors", [])]
+            values["errors"] = [OutputError(**_restored(e)) for e in values.get("errors", [])]
             return cls(**values)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"the judge's report is malformed: {error}") from error
+
+
+def _restored(error: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: a distance that came as null was not finite."""
+    return {key: math.inf if value is None else value for key, value in error.items()}
 
 
 def _finite(value: Any) -> Any:

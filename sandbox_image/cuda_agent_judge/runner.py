@@ -89,8 +89,11 @@ class Runner:
         """The flat extents the next call runs on."""
         return self._raw
 
-    def prepare(self, index: int, values: list[Any]) -> None:
-        """Take the private set `index`; on `cpu` refresh it now, on `cuda` behind the spin."""
+    def prepare(self, index: int, values: list[Any], *, now: bool = False) -> None:
+        """Take the private set `index`; on `cpu` or if `now` refresh it at once, on `cuda` else behind the spin of `go`.
+
+        A call that does not go through `go` needs `now`: it would run on the values before.
+        """
         self._raw = self._sets[index % len(self._sets)]
         leaves: list[Any] = []
         for slot, value in zip(self._inputs.slots, values, strict=True):
@@ -101,8 +104,8 @@ class Runner:
                 leaves.append(_as_strided(self._raw[slot], leaf.shape, leaf.strides))
         given = _unflatten(leaves, self._inputs.spec)
         self._args, self._kwargs = ([], given) if isinstance(given, dict) else (given, {})
-        if self._cudart is None:
-            self._refresh()
+        if now or self._cudart is None:
+            self.refresh()
 
     def go(self, call: Callable[..., Any], spin_us: int) -> Done:
         """Make one call.
@@ -122,7 +125,8 @@ class Runner:
         for raw, slot in zip(self._raw, self._raw_slot, strict=True):
             _copy(slot, raw)
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Copy the shared slot into the private set, in stream order on `cuda`."""
         for raw, slot in zip(self._raw, self._raw_slot, strict=True):
             _copy(raw, slot, True)
 
@@ -139,7 +143,7 @@ class Runner:
         start, end = self._events
         self._check(cudart)
         self._sleep(spin_us * SPIN_CYCLES_PER_US)
-        self._refresh()
+        self.refresh()
         if self._flush is not None:
             self._flush.zero_()
         self._record(start, self._stream)
