@@ -8,7 +8,7 @@ MAX_LINES = 60
 
 
 def analysis_text(analysis: dict[str, Json]) -> str:
-    """Inputs, parameters, operations and totals, a line each."""
+    """Inputs, parameters, operations and totals, a line each; the notes stand in the report."""
     inputs = analysis["inputs"]
     if [entry["path"] for entry in inputs] == [[index] for index in range(len(inputs))]:
         names = dict(zip((entry["id"] for entry in inputs), analysis["forward"], strict=False))
@@ -27,7 +27,6 @@ def analysis_text(analysis: dict[str, Json]) -> str:
         f"totals: {_count(totals['flops'])}FLOP; {_count(totals['bytes_required'])}B must be read and written at "
         f"least, the operations one by one move {_count(totals['bytes_moved'])}B"
     )
-    lines += [f"note: {note}" for note in analysis["notes"]]
     return "\n".join(lines)
 
 
