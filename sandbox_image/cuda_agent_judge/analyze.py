@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from cuda_agent_judge.analysis_text import analysis_text
 from cuda_agent_judge.encoding import encode
 from cuda_agent_judge.graph import Graph, trace
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs, load
@@ -38,7 +39,15 @@ def analyze(operator_dir: Path, target: Device, settings: Mapping[str, Any] | No
     except OperatorFault as fault:
         return Report("analyze", "operator_error", reason=str(fault), target=target, environment=environment)
     notes = list(analysis["notes"])
-    return Report("analyze", "measured", target=target, environment=environment, notes=notes, analysis=analysis)
+    return Report(
+        "analyze",
+        "measured",
+        details=analysis_text(analysis),
+        target=target,
+        environment=environment,
+        notes=notes,
+        analysis=analysis,
+    )
 
 
 def describe(operator: Operator, target: Device, screening: Screening) -> dict[str, Json]:

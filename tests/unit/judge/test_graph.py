@@ -8,6 +8,7 @@ import pytest
 import torch
 from graph_replay import analysis_of, replay
 
+from cuda_agent_judge.analysis_text import analysis_text
 from cuda_agent_judge.operator import Operator, clone_inputs, load
 from cuda_agent_judge.trees import flatten
 
@@ -183,3 +184,21 @@ def test_a_large_constant_has_no_values(tmp_path: Path) -> None:
         operator_from(tmp_path, "x: return x + self.t", "[torch.randn(65)]", "self.t = torch.ones(65)")
     )
     assert analysis["constants"][0]["values"] is None
+
+
+def test_the_text_names_inputs_operations_and_totals(tmp_path: Path) -> None:
+    operator = operator_from(tmp_path, "a, b: return torch.diag(a) @ b, 3", "[torch.randn(2000), torch.randn(2000, 9)]")
+    assert analysis_text(analysis_of(operator)).splitlines() == [
+        "input i0 a: float32[2000] 8 kB",
+        "input i1 b: float32[2000, 9] 72 kB",
+        "n0 float32[2000, 2000] = aten.diag_embed.default(i0, 0, -2, -1)  4 MFLOP 16 MB",
+        "n1 float32[2000, 9] = aten.mm.default(n0, i1)  72 MFLOP 16.1 MB",
+        "returns 0: n1, 1: 3",
+        "totals: 76 MFLOP; 152 kB must be read and written at least, the operations one by one move 32.2 MB",
+    ]
+
+
+@pytest.mark.parametrize(("forward", "inputs", "init"), CASES.values(), ids=CASES.keys())
+def test_every_analysis_has_a_text(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
+    analysis = analysis_of(operator_from(tmp_path, forward, inputs, init))
+    assert len(analysis_text(analysis).splitlines()) >= len(analysis["nodes"]) + len(analysis["inputs"]) + 2

@@ -10,7 +10,7 @@ import torch
 
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.operator import clone_inputs, load
-from cuda_agent_judge.screen import Screening, flip_signs, screen
+from cuda_agent_judge.screen import Screening, close, flip_signs, screen
 
 HEAD = "import torch, torch.nn as nn\n"
 RELU = "class Model(nn.Module):\n    def forward(self, x): return x.relu()\n"
@@ -232,6 +232,22 @@ def test_a_degenerate_result_is_told(tmp_path: Path, source: str, inputs: str) -
 def test_a_result_that_depends_on_the_inputs_is_not_degenerate(tmp_path: Path, source: str, inputs: str) -> None:
     screening = screened(tmp_path, source, inputs)
     assert (screening.fault, screening.degenerate) == (None, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_closeness_is_relative_to_the_reference(dtype: torch.dtype, size: float) -> None:
+    if dtype == torch.float16:
+        size = min(max(size, 1e-3), 1e3)
+    reference = torch.linspace(-2, 2, 1000, dtype=torch.float64).mul(size).to(dtype)
+    assert close(reference.clone(), reference)
+    assert close(reference * (1 + 1e-5), reference)
+    assert not close(reference * 1.05, reference)
+    assert not close(torch.zeros_like(reference), reference)
+    nan = reference.clone()
+    nan[3] = float("nan")
+    assert close(nan.clone(), nan)
+    assert not close(nan, reference)
 
 
 def test_relu_of_positive_numbers_needs_signs(tmp_path: Path) -> None:
