@@ -3,10 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.agent.fakes import FakeSandbox
 
 from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent_tools.sandbox import ExecResult
-from tests.unit.agent.fakes import FakeSandbox
 
 
 class Timed(FakeSandbox):
