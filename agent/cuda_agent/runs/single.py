@@ -1,8 +1,6 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
 import math
-import shutil
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -37,6 +35,7 @@ from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
+from cuda_agent.runs.scratch import scratch
 from cuda_agent.runs.signals import Signals
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, Notice, RunStarted, StageStarted, Trajectory
@@ -118,8 +117,7 @@ class _Work:
         start = time.monotonic()
         with ExitStack() as stack:
             trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
-            state = Path(tempfile.mkdtemp(prefix="cuda-agent-"))
-            stack.callback(shutil.rmtree, state, ignore_errors=True)
+            state = stack.enter_context(scratch())
             trajectory.add(self._started(model))
             for line in filter(None, [self.place.why]):
                 trajectory.add(Notice(0, line))
