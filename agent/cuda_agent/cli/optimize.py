@@ -20,7 +20,9 @@ def optimize(
         Path | None, typer.Option(help="The run's folder, new. (default: runs/<UTC stamp>-<operator>)")
     ] = None,
     max_turns: Annotated[int | None, typer.Option(help="Stop after so many replies. (default: 200)")] = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after so many seconds.")] = None,
+    time_limit_s: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after so many seconds.")
+    ] = None,
     polish: Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")] = None,
     precision: options.Precision = None,
     libraries: options.Libraries = None,
@@ -28,24 +30,11 @@ def optimize(
     as_json: options.AsJson = False,
 ) -> int:
     """Have a model write kernels for one operator until the judge says that they are right and fast."""
+    flags = {name: value for name, value in locals().items() if name != "as_json"}  # the options are Settings' fields
     from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
     from cuda_agent.config import key_hint, resolve
     from cuda_agent.runs import single, summary
 
-    flags = {
-        "operator": operator,
-        "model": model,
-        "sandbox": sandbox,
-        "target": target,
-        "python": python,
-        "run_dir": run_dir,
-        "max_turns": max_turns,
-        "time_limit_s": time_limit,
-        "polish": polish,
-        "precision": precision,
-        "libraries": libraries,
-        "output_lifetime": output_lifetime,
-    }
     settings = resolve(flags, os.environ)
     progress = Progress(to_stderr=as_json)
     if hint := key_hint(settings.model, os.environ):

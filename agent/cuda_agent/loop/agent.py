@@ -12,7 +12,7 @@ from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import JudgeTimeout, Submission
 from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
 from cuda_agent.loop.calls import Calls, Repeats, TimeLeft
-from cuda_agent.loop.referee import Referee, headline_speedup
+from cuda_agent.loop.referee import Referee, headline_speedup, reaches_target
 from cuda_agent.loop.stop import Limits, Stop, StopReason
 from cuda_agent.prompting import Prompts, ratio_line, speedup_line
 from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory
@@ -256,6 +256,9 @@ class Agent:
             return Stop(
                 StopReason.STUCK, f"{self._idle} replies in a row without a call and without a changed submission"
             )
+        if report is not None and not report.final and reaches_target(report):
+            # No final verdict is left for it but the closing one.
+            return Stop(StopReason.STUCK, f"{self._limits.finals} final verdicts did not confirm the target")
         if reply.finish_reason == "length":
             self.say(self._prompts.nudge("cut_off"))
         elif report is None:

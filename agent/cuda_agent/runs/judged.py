@@ -1,9 +1,7 @@
 """The judge alone, on a folder with a submission: nothing is run but the final verdict."""
 
 import os
-import shutil
 import stat
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from cuda_agent.judging import SUBMISSION, Judge, Rules, Submission, environment
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
 from cuda_agent.runs.place import choose
+from cuda_agent.runs.scratch import scratch
 from cuda_agent.runs.signals import Signals
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, StageStarted
@@ -39,8 +38,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
         output_lifetime=settings.output_lifetime,
     )
     with Signals() as signals, ExitStack() as stack:
-        base = Path(tempfile.mkdtemp(prefix="cuda-agent-"))
-        stack.callback(shutil.rmtree, base, ignore_errors=True)
+        base = stack.enter_context(scratch())
         state = base / "state"
         sandbox = stack.enter_context(
             LocalSandbox(

@@ -1,8 +1,6 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
 import math
-import shutil
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -37,6 +35,7 @@ from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
+from cuda_agent.runs.scratch import scratch
 from cuda_agent.runs.signals import Signals
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, Notice, RunStarted, StageStarted, Trajectory
@@ -118,8 +117,7 @@ class _Work:
         start = time.monotonic()
         with ExitStack() as stack:
             trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
-            state = Path(tempfile.mkdtemp(prefix="cuda-agent-"))
-            stack.callback(shutil.rmtree, state, ignore_errors=True)
+            state = stack.enter_context(scratch())
             trajectory.add(self._started(model))
             for line in filter(None, [self.place.why]):
                 trajectory.add(Notice(0, line))
@@ -145,8 +143,7 @@ class _Work:
         time_left = self._clock(start)
         python = str(self.place.python)
         judge = Judge(sandbox, python=python)
-        rules = self._rules()
-        judge.install(self.operator, rules)
+        judge.install(self.operator, self._rules())
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
         try:
             report = self._screen(judge, trajectory, time_left)
@@ -154,9 +151,9 @@ class _Work:
             if time_left() > 1.0:
                 raise
             return Stop(StopReason.TIME_LIMIT, str(error))
-        limited = LimitedSandbox(sandbox, time_left)
         limits = Limits(max_turns=self.settings.max_turns, polish=self.settings.polish)
         referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
+        limited = LimitedSandbox(sandbox, time_left)
         prompts = Prompts(prompts_dir())
         agent = Agent(
             model=model,
@@ -168,20 +165,23 @@ class _Work:
             limits=limits,
             time_left=time_left,
         )
-        context = task_context(
-            self.operator,
-            report,
-            rules={key: str(value) for key, value in asdict(rules).items()},
-            workspace=sandbox.workspace,
-            max_turns=limits.max_turns,
-        )
-        agent.say(prompts.system(context), role="system")
-        agent.say(prompts.task(context))
+        self._brief(agent, prompts, report, sandbox.workspace)
         try:
             agent.run()
         finally:
             self.record.reached(agent.turn, agent.usage, referee.best)
         return agent.stop or Stop(StopReason.INTERRUPTED)
+
+    def _brief(self, agent: Agent, prompts: Prompts, report: Report, workspace: str) -> None:
+        context = task_context(
+            self.operator,
+            report,
+            rules={key: str(value) for key, value in asdict(self._rules()).items()},
+            workspace=workspace,
+            max_turns=self.settings.max_turns,
+        )
+        agent.say(prompts.system(context), role="system")
+        agent.say(prompts.task(context))
 
     def _clock(self, start: float) -> Callable[[], float]:
         limit = self.settings.time_limit_s or math.inf

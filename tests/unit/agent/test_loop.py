@@ -353,3 +353,14 @@ def test_snapshots_are_taken_when_the_submission_changed(build: Build) -> None:
     taken = stage.heard.of("snapshot")
     assert [one.turn for one in taken] == [1, 3]
     assert stage.run.load_snapshot(taken[1].manifest) == {"model_new.py": b"B"}
+
+
+def test_done_with_no_final_verdict_left_ends_the_run_with_the_closing_one(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), calls(write("B")), DONE],
+        [report("win", 2.0), report("win", 2.5)],
+        [report("inconclusive", final=True), report("win", 2.4, final=True)],
+        finals=1,
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.judge.asked == ["verdict", "final A", "verdict", "final B"]
