@@ -63,7 +63,7 @@ class Candidate:
         self._target = body["target"]
         self._held = body["output_lifetime"] == "held"
         if self._target == "cuda":
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             self._cudart = Cudart()
         apply_precision(body["precision"])
         shared = body["shared"]

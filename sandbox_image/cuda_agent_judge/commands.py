@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cuda_agent_judge import processes
+from cuda_agent_judge import isolation, processes
 from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.report import Command, Report
@@ -61,10 +61,14 @@ def _execute(request: Request, folder: Path) -> Report:
             return replace(report, status="compile_error", reason=str(error))
         notes = operator_note(request.workspace, session.operator_dir)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
+    uid = None if sealed is None else isolation.candidate_uid([sealed.folder])
+    if uid is not None:
+        report = replace(report, isolation="separate-uid")
+    known = report
     roles = Roles(
-        judge=lambda ends: _judge(request, report, sealed, ends),
+        judge=lambda ends: _judge(request, known, sealed, ends),
         reference=serve_reference(session),
-        candidate=serve_candidate(None),
+        candidate=serve_candidate(uid),
     )
     limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
     answer = processes.run_roles(roles, limit)

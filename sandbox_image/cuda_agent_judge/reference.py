@@ -58,7 +58,7 @@ class Reference:
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
         device = self._session.target
         if device == "cuda":
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             self._cudart = Cudart()
         apply_precision(self._session.effective_precision)
         self._operator = operator.load(self._session.operator_dir)
@@ -97,7 +97,7 @@ class Reference:
         for leaf, tensor in zip(self._inputs.layout.leaves, tensors, strict=True):
             if tuple(tensor.shape) != leaf.shape or tuple(tensor.stride()) != leaf.strides:
                 raise operator.OperatorFault(
-                    f"get_inputs() in {operator.FILE} gives other shapes on another call; it must give the same each time"
+                    f"get_inputs() in {operator.FILE} gives other shapes on another call; give the same each time"
                 )
             leaf.raw(self._slot.bytes).copy_(buffers.extent_of(tensor))
         self._values = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
+from cuda_agent_judge.isolation import drop_to
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -73,13 +74,6 @@ def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
                 send(Kind.ANSWER, answer)
 
     return serve
-
-
-def drop_to(uid: int) -> None:
-    """Give up every privilege."""
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
 
 
 class Workers:
