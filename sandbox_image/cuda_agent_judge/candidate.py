@@ -143,6 +143,7 @@ class Candidate:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
         if body["which"] == "previous":
             self._copy_out(self._previous)
+            self._finish()
             return {}
         borrowed = {
             "inputs": self._runner.private,
@@ -153,10 +154,14 @@ class Candidate:
         self._copy_out(self._current)
         meta["settled"] = sampling.settled(self._taken, self._landed())
         self._runner.give_back()
-        if self._cudart is not None:
-            self._cudart.synchronize()
+        self._finish()
         self._previous, self._current = self._current if self._held else None, None
         return meta
+
+    def _finish(self) -> None:
+        """See that what was copied is there before the other side looks."""
+        if self._cudart is not None:
+            self._cudart.synchronize()
 
     def _copy_out(self, output: Any) -> None:
         for tensor, leaf in zip(contract.tensors(output), self._landing.leaves, strict=False):
@@ -178,8 +183,7 @@ class Candidate:
         state = self._model.state_dict()
         for name, leaf in zip(self._state_names, self._state_layout.leaves, strict=True):
             _copy(leaf.view(leaf.raw(self._shared.state)), state[name])
-        if self._cudart is not None:
-            self._cudart.synchronize()
+        self._finish()
         return {"compiled": policy.compiled()}
 
 

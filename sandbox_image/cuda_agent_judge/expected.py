@@ -13,6 +13,7 @@ from cuda_agent_judge.operator import call as operator_call
 from cuda_agent_judge.operator import clone_inputs
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+_HEAD = 1 << 22
 _MEMORY_SHARE = 10
 """fp64 is tried where the inputs take at most this fraction of the device's memory."""
 
@@ -57,6 +58,11 @@ def run_wide(call: Callable[[Any], Any], args: Any, twins: list[torch.Tensor]) -
     if [tuple(t.shape) for t in outputs] != [tuple(t.shape) for t in twins]:
         return None
     return outputs
+
+
+def heads(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The first elements of each, enough to tell a constant."""
+    return [tensor.reshape(-1)[:_HEAD].clone() for tensor in tensors]
 
 
 def degenerate(first: list[torch.Tensor], second: list[torch.Tensor], has_inputs: bool) -> str:

@@ -58,6 +58,7 @@ def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
     def serve(channel: Channel) -> None:
         if unprivileged is not None:
             drop_to(unprivileged)
+        os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
         candidate = Candidate()
         receive, send = channel.receive, channel.send
