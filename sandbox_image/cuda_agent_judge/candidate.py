@@ -6,6 +6,7 @@ believes only the bytes in the landing buffer and its own clock.
 
 import base64
 import io
+import linecache
 import sys
 import traceback
 from collections.abc import Callable
@@ -96,7 +97,11 @@ class Candidate:
         module = ModuleType("model_new")
         module.__file__ = str(source)
         sys.modules["model_new"] = module
-        exec(compile(source.read_bytes(), str(source), "exec", dont_inherit=True), module.__dict__)
+        code = source.read_bytes()
+        # Tracebacks show the submission's lines under the name its author knows.
+        lines = code.decode("utf-8", "replace").splitlines(keepends=True)
+        linecache.cache[source.name] = (len(code), None, lines, source.name)
+        exec(compile(code, source.name, "exec", dont_inherit=True), module.__dict__)
         self._model = self._make_model(module)
         self._load_state(self._model)
         return {}
@@ -191,7 +196,9 @@ def fault_of(error: BaseException) -> dict[str, Any]:
     """Describe what a submission raised."""
     if isinstance(error, SubmissionFault):
         return {"sentence": str(error), "details": ""}
-    lines = traceback.format_exception(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((index for index, frame in enumerate(frames) if frame.filename == "model_new.py"), len(frames))
+    lines = traceback.format_list(frames[own:]) + traceback.format_exception_only(error)
     said = " ".join(str(error).split())[:400]
     name = type(error).__name__
     return {"sentence": f"{name}: {said}" if said else name, "details": "".join(lines)[-_MAX_DETAILS:]}

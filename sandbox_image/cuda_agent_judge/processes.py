@@ -6,7 +6,6 @@ subreaper of everything below it, so that even a process that left its session i
 
 import contextlib
 import ctypes
-import io
 import os
 import select
 import selectors
@@ -135,9 +134,9 @@ class _Family:
         os.closerange(3, own)
         os.closerange(own + 1, _highest_fd() + 1)
         _libc.prctl(_PR_SET_DUMPABLE, 0 if secret else 1, 0, 0, 0)
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(line_buffering=True, errors="replace")
+        # New streams: the old ones remember whether what stood behind them could seek.
+        sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
         main(channel)
 
     def _judge(self, ends: JudgeEnds, main: Callable[[JudgeEnds], dict[str, Any]]) -> None:
