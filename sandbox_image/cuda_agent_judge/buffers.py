@@ -126,9 +126,9 @@ class _DeviceMemory:
         }
 
 
-def create(size: int, cudart: Cudart | None) -> Area:
+def create(size: int, cudart: Cudart | None, *, ipc: bool) -> Area:
     """Make an area: device memory when there is a CUDA runtime and IPC works, else shared host memory."""
-    if cudart is not None:
+    if cudart is not None and ipc:
         try:
             address = cudart.allocate(size)
             handle = cudart.export(address)

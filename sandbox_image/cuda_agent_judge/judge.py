@@ -102,7 +102,7 @@ class Judgement:
             "output_lifetime": session.output_lifetime,
             "shared": shared,
         }
-        self._workers.ask_candidate(Kind.SETUP, setup, fds)
+        self._workers.setup_candidate(setup, fds)
         library = ""
         if built.library is not None:
             library = str(sealed.folder / built.library.name)

@@ -29,8 +29,9 @@ _HELD_SHARE = 16
 class Reference:
     """Answers the judge's questions; one method a kind of frame."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, ipc: bool) -> None:
         self._session = session
+        self._ipc = ipc
         self._cudart: Cudart | None = None
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.SETUP: self._setup,
@@ -71,7 +72,7 @@ class Reference:
         slots = tuple(next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
         self._inputs = Inputs(spec, slots, buffers.layout(tensors))
         self._eligible = [drawing.unstructured(t) for t in tensors]
-        self._slot = buffers.create(self._inputs.layout.size, self._cudart)
+        self._slot = buffers.create(self._inputs.layout.size, self._cudart, ipc=self._ipc)
         sets = 3 if self._is_small(self._inputs.layout.size) else 1
         self._runner = Runner(self._inputs, self._slot.bytes, self._cudart, sets)
         self._store(leaves)
@@ -114,7 +115,7 @@ class Reference:
         self._form = contract.describe(output, borrowed)
         first = [t.clone() for t in expected.tensors_of(output)]
         self._landing_layout = buffers.layout(first, dense=True)
-        self._landing = buffers.create(self._landing_layout.size, self._cudart)
+        self._landing = buffers.create(self._landing_layout.size, self._cudart, ipc=self._ipc)
         self._output_names = _names(output)
         self._runner.prepare(0, self._values)
         second = expected.tensors_of(self._run_operator())
@@ -131,7 +132,7 @@ class Reference:
 
     def _describe(self, sets: int, body: dict[str, Any]) -> dict[str, Any]:
         state_layout = buffers.layout(self._state.values())
-        self._state_area = buffers.create(state_layout.size, self._cudart)
+        self._state_area = buffers.create(state_layout.size, self._cudart, ipc=self._ipc)
         for leaf, tensor in zip(state_layout.leaves, self._state.values(), strict=True):
             leaf.raw(self._state_area.bytes).copy_(buffers.extent_of(tensor))
         self._state_layout = state_layout
