@@ -126,9 +126,9 @@ class _DeviceMemory:
         }
 
 
-def create(size: int, cudart: Cudart | None) -> Area:
+def create(size: int, cudart: Cudart | None, *, ipc: bool) -> Area:
     """Make an area: device memory when there is a CUDA runtime and IPC works, else shared host memory."""
-    if cudart is not None:
+    if cudart is not None and ipc:
         try:
             address = cudart.allocate(size)
             handle = cudart.export(address)
@@ -157,7 +157,17 @@ def open_area(ticket: dict[str, Any], fd: int | None, cudart: Cudart | None) -> 
 
 
 def _on_device(address: int, size: int) -> torch.Tensor:
-    return torch.as_tensor(_DeviceMemory(address, size), device="cuda")
+    try:
+        return torch.as_tensor(_DeviceMemory(address, size), device="cuda")
+    except (RuntimeError, TypeError, ImportError):
+        # That way goes through numpy, which need not be there.
+        return over_pointer(address, size, torch.device("cuda", torch.cuda.current_device()))
+
+
+def over_pointer(address: int, size: int, device: torch.device) -> torch.Tensor:
+    """The bytes at an address as a tensor that does not own them."""
+    storage = torch._C._construct_storage_from_data_pointer(address, device, size)
+    return torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (size,), (1,))
 
 
 def _mapped(fd: int, size: int, cudart: Cudart | None) -> Area:

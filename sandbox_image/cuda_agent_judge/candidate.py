@@ -6,6 +6,7 @@ believes only the bytes in the landing buffer and its own clock.
 
 import base64
 import io
+import linecache
 import sys
 import traceback
 from collections.abc import Callable
@@ -63,7 +64,7 @@ class Candidate:
         self._target = body["target"]
         self._held = body["output_lifetime"] == "held"
         if self._target == "cuda":
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             self._cudart = Cudart()
         apply_precision(body["precision"])
         shared = body["shared"]
@@ -96,7 +97,11 @@ class Candidate:
         module = ModuleType("model_new")
         module.__file__ = str(source)
         sys.modules["model_new"] = module
-        exec(compile(source.read_bytes(), str(source), "exec", dont_inherit=True), module.__dict__)
+        code = source.read_bytes()
+        # Tracebacks show the submission's lines under the name its author knows.
+        lines = code.decode("utf-8", "replace").splitlines(keepends=True)
+        linecache.cache[source.name] = (len(code), None, lines, source.name)
+        exec(compile(code, source.name, "exec", dont_inherit=True), module.__dict__)
         self._model = self._make_model(module)
         self._load_state(self._model)
         return {}
@@ -143,7 +148,7 @@ class Candidate:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
         if body["which"] == "previous":
             self._copy_out(self._previous)
-            self._settle()
+            self._finish()
             return {}
         borrowed = {
             "inputs": self._runner.private,
@@ -154,19 +159,19 @@ class Candidate:
         self._copy_out(self._current)
         meta["settled"] = sampling.settled(self._taken, self._landed())
         self._runner.give_back()
-        self._settle()
+        self._finish()
         self._previous, self._current = self._current if self._held else None, None
         return meta
+
+    def _finish(self) -> None:
+        """See that what was copied is there before the other side looks."""
+        if self._cudart is not None:
+            self._cudart.synchronize()
 
     def _copy_out(self, output: Any) -> None:
         for tensor, leaf in zip(contract.tensors(output), self._landing.leaves, strict=False):
             if tuple(tensor.shape) == leaf.shape and tensor.dtype == leaf.torch_dtype:
                 _copy(leaf.view(leaf.raw(self._shared.landing)), tensor)
-
-    def _settle(self) -> None:
-        """Let copies into shared memory end before the other side is told of them."""
-        if self._cudart is not None:
-            self._cudart.synchronize()
 
     def _landed(self) -> list[torch.Tensor]:
         return [leaf.view(leaf.raw(self._shared.landing)) for leaf in self._landing.leaves]
@@ -184,7 +189,7 @@ class Candidate:
         state = self._model.state_dict()
         for name, leaf in zip(self._state_names, self._state_layout.leaves, strict=True):
             _copy(leaf.view(leaf.raw(self._shared.state)), state[name])
-        self._settle()
+        self._finish()
         return {"compiled": policy.compiled()}
 
 
@@ -192,7 +197,9 @@ def fault_of(error: BaseException) -> dict[str, Any]:
     """Describe what a submission raised."""
     if isinstance(error, SubmissionFault):
         return {"sentence": str(error), "details": ""}
-    lines = traceback.format_exception(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((index for index, frame in enumerate(frames) if frame.filename == "model_new.py"), len(frames))
+    lines = traceback.format_list(frames[own:]) + traceback.format_exception_only(error)
     said = " ".join(str(error).split())[:400]
     name = type(error).__name__
     return {"sentence": f"{name}: {said}" if said else name, "details": "".join(lines)[-_MAX_DETAILS:]}

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cuda_agent_judge import processes
+from cuda_agent_judge import isolation, processes
 from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, operator_note, seal
-from cuda_agent_judge.workers import Refused, serve_candidate, serve_reference
+from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
 
+_SHARING = "sharing_fault"
 _CALLS = 400
 """How many calls a judgement makes at most, for the limit on the judge itself."""
 
@@ -61,17 +62,30 @@ def _execute(request: Request, folder: Path) -> Report:
             return replace(report, status="compile_error", reason=str(error))
         notes = operator_note(request.workspace, session.operator_dir)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
-    roles = Roles(
-        judge=lambda ends: _judge(request, report, sealed, ends),
-        reference=serve_reference(session),
-        candidate=serve_candidate(None),
-    )
-    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
-    answer = processes.run_roles(roles, limit)
+    uid = None if sealed is None else isolation.candidate_uid([sealed.folder])
+    if uid is not None:
+        report = replace(report, isolation="separate-uid")
+    answer = _run(request, report, sealed, uid, ipc=True)
+    if _SHARING in answer:
+        # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
+        answer = _run(request, report, sealed, uid, ipc=False)
+    if _SHARING in answer:
+        raise JudgeFault(f"the workers cannot share memory: {answer[_SHARING]}")
     try:
         return Report.from_json(json.dumps(answer))
     except ValueError as error:
         raise JudgeFault(str(error)) from error
+
+
+def _run(request: Request, report: Report, sealed: Sealed | None, uid: int | None, *, ipc: bool) -> dict[str, Any]:
+    session = request.session
+    roles = Roles(
+        judge=lambda ends: _judge(request, report, sealed, ends),
+        reference=serve_reference(session, ipc=ipc),
+        candidate=serve_candidate(uid),
+    )
+    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
+    return processes.run_roles(roles, limit)
 
 
 def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
@@ -83,6 +97,8 @@ def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeE
         judgement.report = replace(
             judgement.report, status=refusal.status, reason=refusal.reason, details=refusal.details
         )
+    except SharingFault as fault:
+        return {_SHARING: str(fault)}
     answer: dict[str, Any] = json.loads(judgement.report.to_json())
     return answer
 

@@ -36,7 +36,7 @@ def unstructured(tensor: torch.Tensor) -> bool:
         return False
     first = values.reshape(-1)[:4096]
     ascending = bool((first[1:] >= first[:-1]).all()) or bool((first[1:] <= first[:-1]).all())
-    return not ascending and int(first.unique().numel()) > min(first.numel(), 64) // 2
+    return not ascending and int(first.unique().numel()) > min(first.numel(), 64) // 2  # type: ignore[no-untyped-call]
 
 
 def _some_rows(tensor: torch.Tensor) -> torch.Tensor:

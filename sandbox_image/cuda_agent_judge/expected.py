@@ -13,6 +13,7 @@ from cuda_agent_judge.operator import call as operator_call
 from cuda_agent_judge.operator import clone_inputs
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+_HEAD = 1 << 22
 _MEMORY_SHARE = 10
 """fp64 is tried where the inputs take at most this fraction of the device's memory."""
 
@@ -59,6 +60,11 @@ def run_wide(call: Callable[[Any], Any], args: Any, twins: list[torch.Tensor]) -
     return outputs
 
 
+def heads(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The first elements of each, enough to tell a constant."""
+    return [tensor.reshape(-1)[:_HEAD].clone() for tensor in tensors]
+
+
 def degenerate(first: list[torch.Tensor], second: list[torch.Tensor], has_inputs: bool) -> str:
     """Say why answers to two different inputs tell nothing about a kernel, "" when they do."""
     floating = [(a, b) for a, b in zip(first, second, strict=True) if a.is_floating_point() and a.numel()]
@@ -85,9 +91,9 @@ def recorded(run: Callable[[], Any]) -> tuple[set[str], Any]:
     return recorder.names, result
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -45,6 +45,6 @@ def install(library: Path | None, style: str) -> ModuleType | None:
         sys.modules[NAMESPACE] = module
         loader.exec_module(module)
         return module
-    torch.ops.load_library(str(library))
+    torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     sys.modules[NAMESPACE] = _StableExtension(NAMESPACE)
     return None

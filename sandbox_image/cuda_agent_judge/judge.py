@@ -102,7 +102,7 @@ class Judgement:
             "output_lifetime": session.output_lifetime,
             "shared": shared,
         }
-        self._workers.ask_candidate(Kind.SETUP, setup, fds)
+        self._workers.setup_candidate(setup, fds)
         library = ""
         if built.library is not None:
             library = str(sealed.folder / built.library.name)
@@ -132,8 +132,16 @@ class Judgement:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
         latencies = {side: latency(spans) for side, spans in found.spans().items()}
         self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
+        self._remember()
         if checker is not None:
             self._decide(found, headline)
+
+    def _remember(self) -> None:
+        """Keep the baselines' times, by what they depend on."""
+        environment = self.report.environment
+        key = ", ".join(f"{name} {environment[name]}" for name in sorted(environment))
+        medians = {side: time.median for side, time in self.report.latency_ms.items() if side != timing.SUBMISSION}
+        self._session.remember_baselines(key, {"latency_ms": medians, "headline": self.report.headline})
 
     def _decide(self, found: timing.Measured, headline: str) -> None:
         seed = checking.new_seed()

@@ -27,11 +27,11 @@ _MOVES_NO_ARITHMETIC = frozenset(
 )
 
 
-class Audit(TorchDispatchMode):
+class Audit(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the operations of one call by name ("aten::mm")."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -7,6 +7,7 @@ subreaper of everything below it, so that even a process that left its session i
 import contextlib
 import ctypes
 import os
+import select
 import selectors
 import signal
 import sys
@@ -133,6 +134,9 @@ class _Family:
         os.closerange(3, own)
         os.closerange(own + 1, _highest_fd() + 1)
         _libc.prctl(_PR_SET_DUMPABLE, 0 if secret else 1, 0, 0, 0)
+        # New streams: the old ones remember whether what stood behind them could seek.
+        sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
         main(channel)
 
     def _judge(self, ends: JudgeEnds, main: Callable[[JudgeEnds], dict[str, Any]]) -> None:
@@ -157,10 +161,18 @@ class _Family:
                         self._pass_output(selector)
                         continue
                     try:
-                        return control.receive(60.0).body
+                        answer = control.receive(60.0).body
+                        while self._has_output(selector):
+                            self._pass_output(selector)
+                        return answer
                     except (PeerLost, ProtocolFault) as error:
                         raise JudgeFault("the judge ended without an answer; its error is on stderr") from error
                 self._report_deaths(control)
+
+    def _has_output(self, selector: selectors.BaseSelector) -> bool:
+        """Whether something is left that would be shown."""
+        open_still = self._shown < OUTPUT_LIMIT and self._output_read in selector.get_map()
+        return open_still and bool(select.select([self._output_read], [], [], 0)[0])
 
     def _pass_output(self, selector: selectors.BaseSelector) -> None:
         data = os.read(self._output_read, 1 << 16)

@@ -76,7 +76,7 @@ class Runner:
         if cudart is not None:
             self._stream = torch.cuda.current_stream()
             self._sleep = torch.cuda._sleep
-            self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+            self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
             self._record, self._elapsed = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
 
     @property
@@ -142,7 +142,7 @@ class Runner:
         # inputs are written behind it: work that does not wait for this stream computes on the previous ones.
         start, end = self._events
         self._check(cudart)
-        self._sleep(spin_us * SPIN_CYCLES_PER_US)
+        self._sleep(spin_us * SPIN_CYCLES_PER_US)  # type: ignore[no-untyped-call]
         self.refresh()
         if self._flush is not None:
             self._flush.zero_()

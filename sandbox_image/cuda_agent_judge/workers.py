@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
+from cuda_agent_judge.cudart import CudaFault
+from cuda_agent_judge.isolation import drop_to
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -17,6 +19,7 @@ from cuda_agent_judge.report import Status
 from cuda_agent_judge.session import Session
 
 _REFERENCE_LIMIT_S = 900.0
+_SETUP_LIMIT_S = 300.0
 _GRACE_S = 1.0
 
 
@@ -30,11 +33,15 @@ class Refused(Exception):
         self.details = details
 
 
-def serve_reference(session: Session) -> Callable[[Channel], None]:
-    """The reference worker's loop."""
+class SharingFault(Exception):
+    """The candidate worker cannot open the shared buffers; no submission has been loaded yet."""
+
+
+def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]:
+    """The reference worker's loop; without `ipc` no device memory is handed to the candidate worker."""
 
     def serve(channel: Channel) -> None:
-        reference = Reference(session)
+        reference = Reference(session, ipc=ipc)
         with contextlib.suppress(PeerLost):
             while True:
                 frame = channel.receive()
@@ -57,11 +64,16 @@ def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
     def serve(channel: Channel) -> None:
         if unprivileged is not None:
             drop_to(unprivileged)
+        os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
         candidate = Candidate()
         receive, send = channel.receive, channel.send
         frame = receive()
-        send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
+        try:
+            send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
+        except CudaFault as error:
+            send(Kind.FAULT, {"sentence": str(error)})
+            return
         with contextlib.suppress(PeerLost):
             while True:
                 frame = receive()
@@ -73,13 +85,6 @@ def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
                 send(Kind.ANSWER, answer)
 
     return serve
-
-
-def drop_to(uid: int) -> None:
-    """Give up every privilege."""
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
 
 
 class Workers:
@@ -118,9 +123,24 @@ class Workers:
         self.tell_reference(kind, body or {})
         return self.hear_reference().body
 
-    def ask_candidate(
-        self, kind: Kind, body: dict[str, Any] | None = None, fds: tuple[int, ...] = ()
-    ) -> dict[str, Any]:
+    def setup_candidate(self, body: dict[str, Any], fds: tuple[int, ...]) -> None:
+        """Hand the shared buffers over, before anything of the submission is loaded.
+
+        Raises:
+            SharingFault: they cannot be opened there.
+            JudgeFault: the worker broke.
+        """
+        channel = self._ends.candidate
+        try:
+            channel.send(Kind.SETUP, body, fds)
+            frame = channel.receive(_SETUP_LIMIT_S)
+        except (PeerLost, PeerLate, ProtocolFault) as error:
+            how = self._how_ended("candidate")
+            raise JudgeFault(f"the candidate worker {how} before it loaded anything; its error is on stderr") from error
+        if frame.kind is Kind.FAULT:
+            raise SharingFault(str(frame.body["sentence"]))
+
+    def ask_candidate(self, kind: Kind, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Order the candidate worker and wait.
 
         Raises:
@@ -128,7 +148,7 @@ class Workers:
         """
         channel = self._ends.candidate
         try:
-            channel.send(kind, body or {}, fds)
+            channel.send(kind, body or {})
             frame = channel.receive(self._limit_s + _GRACE_S)
         except PeerLate as error:
             what = "importing the submission" if kind is Kind.LOAD else "a call of the submission"

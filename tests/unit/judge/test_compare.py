@@ -151,3 +151,11 @@ def test_a_value_that_changes_after_the_call_is_seen() -> None:
     assert sampling.settled(taken, [output])
     output += 1
     assert not sampling.settled(taken, [output])
+
+
+def test_memory_at_an_address_is_a_tensor() -> None:
+    owner = torch.arange(16, dtype=torch.uint8)
+    view = buffers.over_pointer(owner.data_ptr(), 16, torch.device("cpu"))
+    view[3] = 99
+    assert owner[3] == 99
+    assert view.shape == (16,)

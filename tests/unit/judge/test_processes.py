@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
-from judging import HOME
+from judging import HOME, SCALE
 
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
@@ -108,3 +109,40 @@ processes.run_roles(roles(judge=judge, candidate=look), 30)
 def test_how_a_process_ended_is_said() -> None:
     done = run("print(processes.how_ended(11), '|', processes.how_ended(3 << 8))")
     assert done.stdout.strip() == "was killed by SIGSEGV | left with exit code 3"
+
+
+def children(pid: int) -> set[int]:
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found.add(int(entry.name))
+    return found
+
+
+def test_a_judge_that_is_told_to_end_takes_its_workers_along(tmp_path: Path) -> None:
+    (tmp_path / "session" / "operator").mkdir(parents=True)
+    (tmp_path / "session" / "operator" / "model.py").write_text(SCALE)
+    (tmp_path / "session" / "session.json").write_text('{"libraries": "any"}')
+    (tmp_path / "model_new.py").write_text("while True: pass\n")
+    line = [
+        sys.executable,
+        "-I",
+        str(HOME),
+        "verify",
+        "--session",
+        str(tmp_path / "session"),
+        "--workspace",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as judge:
+        while len(workers := children(judge.pid)) < 3:
+            assert judge.poll() is None
+            time.sleep(0.02)
+        judge.terminate()
+        assert judge.wait(60) == 128 + 15
+    assert not [pid for pid in workers if Path("/proc", str(pid)).exists()]
