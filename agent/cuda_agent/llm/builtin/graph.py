@@ -74,6 +74,7 @@ class Node:
     kwargs: Mapping[str, Any]
     outputs: tuple[TensorSpec, ...]
     mutates: tuple[str, ...] = ()
+    """Ids that are no longer current after it; an id stands for one value for ever, so nothing follows from it here."""
 
     def arg(self, position: int, name: str = "", default: Any = None) -> Any:
         """An argument by position, or by name where it was given so."""
@@ -114,6 +115,8 @@ class Graph:
     outputs: tuple[Output, ...]
     data_dependent: bool = False
     totals: Mapping[str, Any] = field(default_factory=dict)
+    returns: Any = None
+    """The containers of the returned value (docs/analysis.md); None for a single tensor, or where it is not known."""
 
     def live_nodes(self) -> list[Node]:
         """The nodes that an output needs, in order."""
@@ -177,9 +180,12 @@ def read_graph(analysis: Mapping[str, Any]) -> Graph:
             ),
             constants=tuple(_constant(raw) for raw in analysis["constants"]),
             nodes=tuple(_node(raw) for raw in analysis["nodes"]),
-            outputs=tuple(Output(tuple(raw["path"]), raw.get("ref"), raw.get("value")) for raw in analysis["outputs"]),
+            outputs=tuple(
+                Output(tuple(raw["path"]), raw.get("ref"), plain(raw.get("value"))) for raw in analysis["outputs"]
+            ),
             data_dependent=bool(analysis.get("data_dependent")),
             totals=analysis.get("totals") or {},
+            returns=analysis.get("returns"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"read the traced graph ({type(error).__name__}: {error})") from error
@@ -195,7 +201,7 @@ def _spec(raw: Mapping[str, Any]) -> TensorSpec:
 
 def _input(raw: Mapping[str, Any]) -> Input:
     tensor = _spec(raw) if raw["kind"] == "tensor" else None
-    return Input(raw["id"], tuple(raw["path"]), tensor, raw.get("value"))
+    return Input(raw["id"], tuple(raw["path"]), tensor, plain(raw.get("value")))
 
 
 def _constant(raw: Mapping[str, Any]) -> Constant:

@@ -85,8 +85,6 @@ class Lowering:
         if unknown:
             raise Unsupported(", ".join(unknown))
         for node in nodes:
-            if node.mutates:
-                raise Unsupported(f"{node.title} where it writes into a tensor that is used elsewhere")
             for out in node.outputs:
                 if out.dtype not in SUPPORTED:
                     raise Unsupported(f"tensors of dtype {out.dtype}")
