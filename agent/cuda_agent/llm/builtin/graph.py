@@ -77,7 +77,7 @@ class Node:
     """Ids that are no longer current after it; an id stands for one value for ever, so nothing follows from it here."""
 
     def arg(self, position: int, name: str = "", default: Any = None) -> Any:
-        """An argument by position, or by name where it was given so."""
+        """Return an argument by position, or by name where it was given so."""
         if position < len(self.args):
             return self.args[position]
         return self.kwargs.get(name, default)
@@ -119,7 +119,7 @@ class Graph:
     """The containers of the returned value (docs/analysis.md); None for a single tensor, or where it is not known."""
 
     def live_nodes(self) -> list[Node]:
-        """The nodes that an output needs, in order."""
+        """Return the nodes that an output needs, in order."""
         needed = {output.ref for output in self.outputs}
         live: list[Node] = []
         for node in reversed(self.nodes):
@@ -130,7 +130,7 @@ class Graph:
 
 
 def numel(shape: Sequence[int]) -> int:
-    """The product of the sizes."""
+    """Return the product of the sizes."""
     count = 1
     for size in shape:
         count *= size
@@ -138,7 +138,7 @@ def numel(shape: Sequence[int]) -> int:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The ids named anywhere inside arguments."""
+    """Return the ids named anywhere inside arguments."""
     if isinstance(value, Mapping):
         if "ref" in value:
             yield value["ref"]
@@ -148,7 +148,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """An argument with its one-key objects for dtypes and odd floats replaced by plain values; references stay."""
+    """Return an argument with its one-key objects for dtypes and odd floats made plain; references stay."""
     if isinstance(value, Mapping):
         if "dtype" in value:
             return value["dtype"]

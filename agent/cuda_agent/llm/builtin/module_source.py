@@ -10,7 +10,7 @@ from cuda_agent.llm.builtin.nest import Nest
 
 
 def module_source(name: str, graph: Graph, plan: Plan, nests: list[Nest]) -> str:
-    """The file model_new.py."""
+    """Return the file model_new.py."""
     read, written = kernel_buffers(nests)
     return "\n".join(
         [

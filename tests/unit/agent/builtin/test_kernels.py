@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.unit.agent.builtin.kernel_builds import outcomes
 
 from cuda_agent.sandbox.python import find_python
-from tests.unit.agent.builtin.kernel_builds import outcomes
 
 ROOT = Path(__file__).resolve().parents[4]
 

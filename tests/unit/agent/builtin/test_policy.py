@@ -6,11 +6,11 @@ import json
 import zlib
 
 import pytest
+from tests.unit.agent.builtin.conversation import Desk, profiled, report
+from tests.unit.agent.builtin.graphs import chain, dense_product, diagonal_product
 
 from cuda_agent.llm.builtin.policy import BuiltinModel
 from cuda_agent.llm.model import Message
-from tests.unit.agent.builtin.conversation import Desk, profiled, report
-from tests.unit.agent.builtin.graphs import chain, dense_product, diagonal_product
 
 
 def test_it_plans_first_and_reads_the_graph() -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: B008 - what is drawn for a step is drawn once, when the step is made
 """Draws operators of the two families: odd sizes, strides, dimensions, dtypes and order of operations.
 
 Runs with the sandbox's Python.
