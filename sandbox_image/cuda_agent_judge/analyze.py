@@ -75,6 +75,7 @@ def describe(operator: Operator, target: Device, screening: Screening) -> dict[s
         "constants": graph.constants,
         "nodes": graph.nodes,
         "outputs": graph.outputs,
+        "returns": graph.returns,
         "totals": {
             "flops": graph.flops,
             "bytes_required": graph.bytes_required,

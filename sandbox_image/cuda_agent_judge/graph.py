@@ -28,6 +28,8 @@ class Graph:
     constants: list[dict[str, Json]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     outputs: list[dict[str, Json]] = field(default_factory=list)
+    returns: Json = None
+    """The containers of the returned value, as `trees.Spec.to_json` says them."""
     flops: int = 0
     bytes_moved: int = 0
     bytes_required: int = 0
@@ -63,7 +65,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def finish(self, result: Any) -> Graph:
         """Record what forward returned and add up the totals."""
-        leaves, _ = flatten(result)
+        leaves, spec = flatten(result)
+        self.graph.returns = spec.to_json()
         written: dict[str, int] = {}
         for path, leaf in zip(_paths(result), leaves, strict=True):
             if not isinstance(leaf, torch.Tensor):

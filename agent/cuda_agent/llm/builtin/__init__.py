@@ -1,1 +1,1 @@
-"""The model `builtin`: a deterministic policy that writes kernels for two families of operators, without a key or a network."""
+"""The model `builtin`: a deterministic policy that writes kernels for two families of operators, without a key."""

@@ -19,14 +19,14 @@ SCALAR_TYPES = {
 
 
 def kernel_buffers(nests: list[Nest]) -> tuple[list[Buffer], list[Buffer]]:
-    """What the kernels read and do not write, and what they write, each once."""
+    """Return what the kernels read and do not write, and what they write, each once."""
     written = {b.name: b for nest in nests for b in nest.outputs}
     read = {a.buffer.name: a.buffer for nest in nests for a in nest.accesses if a.buffer.name not in written}
     return list(read.values()), list(written.values())
 
 
 def binding_source(name: str, nests: list[Nest], target: str) -> str:
-    """The file kernels/NAME_binding.cpp."""
+    """Return the file kernels/NAME_binding.cpp."""
     read, written = kernel_buffers(nests)
     schema = [f"Tensor {b.name}" for b in read]
     schema += [f"Tensor(w{k}!) {b.name}" for k, b in enumerate(written)]
@@ -38,13 +38,17 @@ def binding_source(name: str, nests: list[Nest], target: str) -> str:
             "",
             *_declarations(name, nests, target),
             "",
-            "static void expect(const Tensor& tensor, const char* name, ScalarType type, const std::vector<int64_t>& sizes,",
-            "                   const std::vector<int64_t>& strides) {",
+            "using Sizes = std::vector<int64_t>;",
+            "",
+            "static void expect(const Tensor& tensor, const char* name, ScalarType type, const Sizes& sizes,",
+            "                   const Sizes& strides) {",
             '  CHECK(tensor.scalar_type() == type, name, ": another dtype was expected");',
-            '  CHECK(tensor.dim() == static_cast<int64_t>(sizes.size()), name, ": another number of dimensions was expected");',
+            "  const int64_t rank = static_cast<int64_t>(sizes.size());",
+            '  CHECK(tensor.dim() == rank, name, ": another number of dimensions was expected");',
             "  for (size_t k = 0; k < sizes.size(); ++k) {",
             '    CHECK(tensor.size(k) == sizes[k], name, ": another shape was expected");',
-            '    CHECK(sizes[k] == 1 || tensor.numel() == 0 || tensor.stride(k) == strides[k], name, ": other strides were expected");',
+            "    const bool counts = sizes[k] != 1 && tensor.numel() != 0;",
+            '    CHECK(!counts || tensor.stride(k) == strides[k], name, ": other strides were expected");',
             "  }",
             "}",
             "",

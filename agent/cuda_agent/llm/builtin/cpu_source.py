@@ -38,7 +38,7 @@ class CpuOptions:
 
 
 def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) -> str:
-    """The whole file: settings, the functions it needs, a launcher for each stage."""
+    """Return the whole file: settings, the functions it needs, a launcher for each stage."""
     functions: set[str] = set()
     bodies = [_launcher(f"{name}_{k}", nest, options, functions) for k, nest in enumerate(nests)]
     if options.simd:
@@ -72,7 +72,7 @@ def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) ->
 
 
 def settings(options: CpuOptions) -> list[str]:
-    """The lines that variants of one structure differ in."""
+    """Return the lines that variants of one structure differ in."""
     return [
         f"constexpr bool kStream = {'true' if options.stream else 'false'};",
         f"constexpr int64_t kChunk = {options.chunk};",
@@ -82,7 +82,7 @@ def settings(options: CpuOptions) -> list[str]:
 
 
 def signature(name: str, nest: Nest) -> str:
-    """The launcher's declaration, without a semicolon."""
+    """Return the launcher's declaration, without a semicolon."""
     return f'extern "C" void {name}({", ".join(declared(nest))})'
 
 
@@ -184,10 +184,11 @@ def _fill_tile(access: Access, axis: int, outer: list[int]) -> list[str]:
     return [
         "  for (int64_t column = 0; column < count; ++column) {",
         f"    const {dtype}* from = {access.buffer.name} + {start} + top + column * {stride};",
+        f"    {dtype}* to = tile_{access.name} + column;",
         "    if (lines == kTileRows)",
-        f"      for (int64_t line = 0; line < kTileRows; ++line) tile_{access.name}[line * kTileColumns + column] = from[line];",
+        "      for (int64_t line = 0; line < kTileRows; ++line) to[line * kTileColumns] = from[line];",
         "    else",
-        f"      for (int64_t line = 0; line < lines; ++line) tile_{access.name}[line * kTileColumns + column] = from[line];",
+        "      for (int64_t line = 0; line < lines; ++line) to[line * kTileColumns] = from[line];",
         "  }",
     ]
 
@@ -230,7 +231,7 @@ def _flush(nest: Nest, start: str, count: str, options: CpuOptions) -> list[str]
     return [
         "  if (kStream) {",
         *(
-            f"    stream_copy({b.name} + {start}, staged_{b.name}, static_cast<size_t>({count}) * {ITEM_BYTES[b.spec.dtype]});"
+            f"    stream_copy({b.name} + {start}, staged_{b.name}, ({count}) * {ITEM_BYTES[b.spec.dtype]}u);"
             for b in nest.outputs
         ),
         "  }",

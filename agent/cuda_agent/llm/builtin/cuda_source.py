@@ -155,8 +155,8 @@ def _flat(name: str, nest: Nest, options: CudaOptions, functions: set[str]) -> s
             f"__global__ void __launch_bounds__(kBlock) {name}_kernel({_parameters(nest)}) {{",
             f"  constexpr {index} kTotal = {nest.total}, kVectors = kTotal / N;",
             f"  const {index} step = static_cast<{index}>(gridDim.x) * kBlock * kItems;",
-            f"  for ({index} first = static_cast<{index}>(blockIdx.x) * kBlock * kItems + threadIdx.x; first < kVectors;"
-            " first += step) {",
+            f"  const {index} start = static_cast<{index}>(blockIdx.x) * kBlock * kItems + threadIdx.x;",
+            f"  for ({index} first = start; first < kVectors; first += step) {{",
             "#pragma unroll",
             "    for (int item = 0; item < kItems; ++item) {",
             f"      const {index} vector = first + item * kBlock;",

@@ -1,4 +1,4 @@
-"""A design: the kernels of one operator, their variants in the order in which they are worth trying, and their files."""
+"""A design: the kernels of one operator, their variants in the order of their promise, and their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class Design:
 
     @property
     def target(self) -> str:
-        """cpu or cuda."""
+        """What the kernels are written for: "cpu" or "cuda"."""
         return self.graph.target
 
     @property
@@ -56,7 +56,7 @@ class Design:
         return sum(_nest_bytes(nest) for nest in self.nests)
 
     def kernel(self, variant: Variant) -> str:
-        """The text of the kernel file."""
+        """Return the text of the kernel file."""
         title = f"// {self.summary}\n// variant: {variant.name}"
         nests = list(self.nests)
         if isinstance(variant.options, CudaOptions):

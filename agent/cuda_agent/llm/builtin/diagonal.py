@@ -6,16 +6,18 @@ from typing import Any
 
 from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Position, Value, broadcast
 from cuda_agent.llm.builtin.graph import Node, Shape, Unsupported
-from cuda_agent.llm.builtin.pointwise import POINTWISE, constant, convert
+from cuda_agent.llm.builtin.pointwise import constant, convert
+from cuda_agent.llm.builtin.pointwise_table import POINTWISE
 from cuda_agent.llm.builtin.views import axis, diagonal, swap, unsqueeze
 
 Operand = Callable[[Any], Value]
 
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "mv", "addmm", "baddbmm", "addmv", "linear"})
-KEEPS_ZERO = frozenset(
+_KEEPS_ZERO = (
     "neg abs relu sign sqrt tanh sin tan asin atan sinh erf silu gelu mish _to_copy to hardswish relu6 leaky_relu "
-    "floor ceil round trunc expm1 log1p elu celu square".split()
+    "floor ceil round trunc expm1 log1p elu celu square"
 )
+KEEPS_ZERO = frozenset(_KEEPS_ZERO.split())
 """Functions f of one tensor with f(0) = 0: a diagonal matrix stays one."""
 
 
@@ -48,7 +50,7 @@ def identity(shape: Shape, dtype: str) -> Value:
 
 
 def triangle(value: Value, node: Node) -> Value:
-    """tril or triu."""
+    """Do tril or triu."""
     rank = len(value.shape)
     row, column = _position(rank, rank - 2, node.arg(1, "diagonal", 0)), _position(rank, rank - 1)
     fn = "ge" if node.op == "tril" else "le"
@@ -57,7 +59,7 @@ def triangle(value: Value, node: Node) -> Value:
 
 
 def diagonal_after(node: Node, operand: Operand) -> Expr | None:
-    """The diagonal of a pointwise result where it is again a diagonal matrix, else None."""
+    """Return the diagonal of a pointwise result where it is again a diagonal matrix, else None."""
     shape = node.out.shape
     if len(shape) < 2 or shape[-1] != shape[-2] or not _keeps_zeros(node, operand, shape):
         return None
@@ -88,7 +90,7 @@ def _keeps_zeros(node: Node, operand: Operand, shape: Shape) -> bool:
 
 
 def product(node: Node, operand: Operand) -> Value:
-    """A matrix product with a diagonal factor.
+    """Return a matrix product with a diagonal factor.
 
     Raises:
         Unsupported: both factors are dense.
@@ -151,7 +153,8 @@ def _scaled(node: Node, left: Value, right: Value) -> Value:
 
 def _both(left: Value, right: Value, shape: Shape, dtype: str) -> Expr:
     first, second = left.diagonal, right.diagonal
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     a = convert(broadcast(first, left.shape[:-1], shape[:-1]), dtype)
     b = convert(broadcast(second, right.shape[:-1], shape[:-1]), dtype)
     return Apply("mul", (a, b), dtype)

@@ -74,7 +74,7 @@ def _call(node: Apply, args: list[str], functions: set[str]) -> str:
 
 
 def literal(value: Number, dtype: str) -> str:
-    """A number as C++ of the dtype's register type."""
+    """Return a number as C++ of the dtype's register type."""
     kind = COMPUTED[dtype]
     if dtype == "bool":
         return "true" if value else "false"

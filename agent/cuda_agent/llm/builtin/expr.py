@@ -75,7 +75,7 @@ class NotAffine(Exception):
 
 
 def map_index(expr: Expr, change: Callable[[Index], Index]) -> Expr:
-    """The same expression with each leaf's index map changed; shared parts stay shared."""
+    """Return the same expression with each leaf's index map changed; shared parts stay shared."""
     memo: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
@@ -129,7 +129,7 @@ def broadcast(expr: Expr, shape: Shape, target: Shape) -> Expr:
 
 
 def reshaped(index: Index, old: Shape, new: Shape) -> Index:
-    """The index map of a view, by the rule that torch's `view` follows.
+    """Return the index map of a view, by the rule that torch's `view` follows.
 
     Raises:
         NotAffine: the dimensions to be merged do not lie one behind the other.

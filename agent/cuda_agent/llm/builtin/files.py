@@ -74,7 +74,7 @@ def _edit(old: str, new: str) -> dict[str, Any]:
 
 
 def _edited(text: str | None, edits: Any) -> str | None:
-    """The text after edits, None where they are not as this model writes them."""
+    """Return the text after edits, None where they are not as this model writes them."""
     if not isinstance(edits, Sequence) or isinstance(edits, str):
         return None
     for edit in edits:

@@ -74,9 +74,10 @@ class Node:
     kwargs: Mapping[str, Any]
     outputs: tuple[TensorSpec, ...]
     mutates: tuple[str, ...] = ()
+    """Ids that are no longer current after it; an id stands for one value for ever, so nothing follows from it here."""
 
     def arg(self, position: int, name: str = "", default: Any = None) -> Any:
-        """An argument by position, or by name where it was given so."""
+        """Return an argument by position, or by name where it was given so."""
         if position < len(self.args):
             return self.args[position]
         return self.kwargs.get(name, default)
@@ -114,9 +115,11 @@ class Graph:
     outputs: tuple[Output, ...]
     data_dependent: bool = False
     totals: Mapping[str, Any] = field(default_factory=dict)
+    returns: Any = None
+    """The containers of the returned value (docs/analysis.md); None for a single tensor, or where it is not known."""
 
     def live_nodes(self) -> list[Node]:
-        """The nodes that an output needs, in order."""
+        """Return the nodes that an output needs, in order."""
         needed = {output.ref for output in self.outputs}
         live: list[Node] = []
         for node in reversed(self.nodes):
@@ -127,7 +130,7 @@ class Graph:
 
 
 def numel(shape: Sequence[int]) -> int:
-    """The product of the sizes."""
+    """Return the product of the sizes."""
     count = 1
     for size in shape:
         count *= size
@@ -135,7 +138,7 @@ def numel(shape: Sequence[int]) -> int:
 
 
 def references(value: Any) -> Iterator[str]:
-    """The ids named anywhere inside arguments."""
+    """Return the ids named anywhere inside arguments."""
     if isinstance(value, Mapping):
         if "ref" in value:
             yield value["ref"]
@@ -145,7 +148,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """An argument with its one-key objects for dtypes and odd floats replaced by plain values; references stay."""
+    """Return an argument with its one-key objects for dtypes and odd floats made plain; references stay."""
     if isinstance(value, Mapping):
         if "dtype" in value:
             return value["dtype"]
@@ -177,9 +180,12 @@ def read_graph(analysis: Mapping[str, Any]) -> Graph:
             ),
             constants=tuple(_constant(raw) for raw in analysis["constants"]),
             nodes=tuple(_node(raw) for raw in analysis["nodes"]),
-            outputs=tuple(Output(tuple(raw["path"]), raw.get("ref"), raw.get("value")) for raw in analysis["outputs"]),
+            outputs=tuple(
+                Output(tuple(raw["path"]), raw.get("ref"), plain(raw.get("value"))) for raw in analysis["outputs"]
+            ),
             data_dependent=bool(analysis.get("data_dependent")),
             totals=analysis.get("totals") or {},
+            returns=analysis.get("returns"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"read the traced graph ({type(error).__name__}: {error})") from error
@@ -195,7 +201,7 @@ def _spec(raw: Mapping[str, Any]) -> TensorSpec:
 
 def _input(raw: Mapping[str, Any]) -> Input:
     tensor = _spec(raw) if raw["kind"] == "tensor" else None
-    return Input(raw["id"], tuple(raw["path"]), tensor, raw.get("value"))
+    return Input(raw["id"], tuple(raw["path"]), tensor, plain(raw.get("value")))
 
 
 def _constant(raw: Mapping[str, Any]) -> Constant:

@@ -66,7 +66,7 @@ def _event(call: ToolCall, result: str) -> Event:
 
 
 def purpose_of(call: ToolCall) -> Purpose:
-    """What a call was for, by its text."""
+    """Return what a call was for, by its text."""
     if call.name == "MultiEdit":
         return Purpose.WRITE
     command = str((call.arguments or {}).get("command", "")) if call.name == "Bash" else ""
@@ -83,7 +83,7 @@ def purpose_of(call: ToolCall) -> Purpose:
 
 
 def find_report(text: str) -> Mapping[str, Any] | None:
-    """The last line that is a Report, whatever stands before and after it."""
+    """Return the last line that is a Report, whatever stands before and after it."""
     for line in reversed(list(_lines(text))):
         start = line.find("{")
         if start < 0:
@@ -107,12 +107,12 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def command_for(purpose: Purpose, tries: int) -> str:
-    """The command of a step; from the second try on its answer is packed, in case it was too long to be shown whole."""
+    """Return the command of a step; from the second try on its answer is packed, in case it was too long."""
     return COMMANDS[purpose] + (_PACK if tries else "")
 
 
 def was_answered(messages: Sequence[Message]) -> bool:
-    """Whether the last thing this model said had no calls and somebody answered: it called itself done and was told more."""
+    """Whether the model called itself done (a reply without calls) and was told more."""
     for message in reversed(messages):
         if message.role == "assistant":
             return not message.tool_calls and bool(messages) and messages[-1].role == "user"

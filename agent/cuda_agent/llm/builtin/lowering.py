@@ -9,7 +9,8 @@ from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, ide
 from cuda_agent.llm.builtin.dtypes import SUPPORTED
 from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, NotAffine, Position, Value
 from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides
-from cuda_agent.llm.builtin.pointwise import POINTWISE, convert, number
+from cuda_agent.llm.builtin.pointwise import convert, number
+from cuda_agent.llm.builtin.pointwise_table import POINTWISE
 from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread
 
 FACTORIES = frozenset({"arange", "eye"})
@@ -85,8 +86,6 @@ class Lowering:
         if unknown:
             raise Unsupported(", ".join(unknown))
         for node in nodes:
-            if node.mutates:
-                raise Unsupported(f"{node.title} where it writes into a tensor that is used elsewhere")
             for out in node.outputs:
                 if out.dtype not in SUPPORTED:
                     raise Unsupported(f"tensors of dtype {out.dtype}")
@@ -104,7 +103,7 @@ class Lowering:
                 self.values[constant.tensor.id] = Value(constant.tensor.shape, expr)
 
     def operand(self, arg: Any) -> Value:
-        """The value that an argument stands for."""
+        """Return the value that an argument stands for."""
         if isinstance(arg, Mapping):
             name = arg["ref"]
             if name not in self.values:
@@ -231,7 +230,7 @@ def known(node: Node) -> bool:
 
 
 def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The reference's strides where they are a dense layout in some order of the dimensions, else row-major ones."""
+    """Return the reference's strides where they are dense in some order of the dimensions, else row-major ones."""
     dense = dense_strides(shape)
     if strides is None or math.prod(shape) == 0:
         return dense

@@ -1,5 +1,6 @@
 """model_new.py: the module that holds the parameters, allocates the outputs and calls the kernels."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuda_agent.llm.builtin.binding_source import kernel_buffers
@@ -9,7 +10,7 @@ from cuda_agent.llm.builtin.nest import Nest
 
 
 def module_source(name: str, graph: Graph, plan: Plan, nests: list[Nest]) -> str:
-    """The file model_new.py."""
+    """Return the file model_new.py."""
     read, written = kernel_buffers(nests)
     return "\n".join(
         [
@@ -69,7 +70,8 @@ def _register(state: State) -> list[str]:
 def _source(buffer: Buffer, graph: Graph) -> str:
     for item in graph.inputs:
         if item.id == buffer.name:
-            return "args" + "".join(f"[{key!r}]" for key in item.path)
+            root = "kwargs" if isinstance(item.path[0], str) else "args"
+            return root + "".join(f"[{key!r}]" for key in item.path)
     for state in graph.states:
         if state.tensor.id == buffer.name:
             *path, leaf = state.name.split(".")
@@ -85,9 +87,11 @@ def _allocation(buffer: Buffer) -> str:
 
 
 def _returned(graph: Graph, plan: Plan) -> str:
+    texts = [plan.results[o.ref] if o.ref is not None else repr(o.value) for o in graph.outputs]
+    if isinstance(graph.returns, Mapping):
+        return _container(graph.returns, iter(texts))
     tree: dict[Any, Any] = {}
-    for output in graph.outputs:
-        text = plan.results[output.ref] if output.ref is not None else repr(output.value)
+    for output, text in zip(graph.outputs, texts, strict=True):
         if not output.path:
             return text
         branch = tree
@@ -97,10 +101,19 @@ def _returned(graph: Graph, plan: Plan) -> str:
     return _tree_text(tree)
 
 
+def _container(spec: Any, leaves: Iterator[str]) -> str:
+    if not isinstance(spec, Mapping):
+        return next(leaves)
+    if "dict" in spec:
+        return "{" + ", ".join(f"{key!r}: {_container(item, leaves)}" for key, item in spec["dict"]) + "}"
+    kind = "list" if "list" in spec else "tuple"
+    items = "".join(f"{_container(item, leaves)}, " for item in spec[kind]).rstrip(" ")
+    return f"[{items.rstrip(',')}]" if kind == "list" else f"({items})"
+
+
 def _tree_text(tree: Any) -> str:
     if not isinstance(tree, dict):
         return str(tree)
     if all(isinstance(key, int) for key in tree):
-        items = [_tree_text(tree[key]) for key in sorted(tree)]
-        return f"({', '.join(items)},)" if len(items) == 1 else f"({', '.join(items)})"
+        return "(" + "".join(f"{_tree_text(tree[key])}, " for key in sorted(tree)).rstrip(" ") + ")"
     return "{" + ", ".join(f"{key!r}: {_tree_text(item)}" for key, item in tree.items()) + "}"

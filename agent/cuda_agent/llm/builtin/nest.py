@@ -40,7 +40,7 @@ class Nest:
         return numel(self.sizes)
 
     def access(self, load: Load) -> Access:
-        """The access that a load is."""
+        """Return the access that a load is."""
         return next(a for a in self.accesses if a.buffer.name == load.source and a.index == load.index)
 
     def is_transposed(self, access: Access) -> bool:

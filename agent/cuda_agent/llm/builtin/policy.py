@@ -113,7 +113,7 @@ def _step(progress: Progress, variant: Variant, step: Purpose, tries: int) -> _T
 
 
 def _following(design: Design, progress: Progress) -> Variant | None:
-    """The variant to write now: after a refusal the conservative one, else the next untried, else the best again."""
+    """Choose what to write now: after a refusal the conservative one, else the next untried, else the best."""
     variants = design.variants()
     refused = [name for name, fate in progress.fates.items() if fate.failure is not None]
     if CONSERVATIVE in refused:
@@ -128,7 +128,7 @@ def _following(design: Design, progress: Progress) -> Variant | None:
 
 
 def best_variant(design: Design, progress: Progress) -> Variant | None:
-    """The fastest of those that passed."""
+    """Return the fastest of those that passed."""
     timed = {name: fate.time_ms for name, fate in progress.fates.items() if fate.failure is None}
     known = {name: time for name, time in timed.items() if time is not None}
     return design.variants()[min(known, key=lambda name: known[name])] if known else None

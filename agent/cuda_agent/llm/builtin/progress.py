@@ -61,7 +61,7 @@ def passed(report: Report) -> bool:
 
 
 def latency(report: Report | None, side: str) -> float | None:
-    """A median in ms out of a report."""
+    """Return a median in ms out of a report."""
     entry = (report or {}).get("latency_ms")
     entry = entry.get(side) if isinstance(entry, Mapping) else None
     value = entry.get("median") if isinstance(entry, Mapping) else None
@@ -69,7 +69,7 @@ def latency(report: Report | None, side: str) -> float | None:
 
 
 def find_analysis(events: Sequence[Event]) -> tuple[Report | None, int]:
-    """The last report of the analysis, and how many answers could not be read."""
+    """Return the last report of the analysis, and how many answers could not be read."""
     found: Report | None = None
     unread = 0
     for event in events:

@@ -6,7 +6,7 @@ from cuda_agent.llm.builtin.lowering import Lowering
 
 
 def choose(graph: Graph) -> Design:
-    """The design for an operator.
+    """Return the design for an operator.
 
     Raises:
         Unsupported: no recipe covers it; the message names what is in the way.

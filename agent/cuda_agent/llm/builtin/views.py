@@ -9,12 +9,12 @@ View = Callable[[Value, Node], Value]
 
 
 def axis(dim: int, rank: int) -> int:
-    """A dimension counted from the front."""
+    """Return a dimension counted from the front."""
     return dim + rank if dim < 0 else dim
 
 
 def reindexed(value: Value, shape: Shape, change: Callable[[Index], Index]) -> Value:
-    """The value with another shape and index map."""
+    """Return the value with another shape and index map."""
     return Value(shape, map_index(value.expr, change))
 
 
@@ -161,7 +161,7 @@ def flip(value: Value, dims: list[int]) -> Value:
 
 
 def diagonal(value: Value, offset: int, first: int, second: int) -> Value:
-    """The diagonal of two dimensions, put last."""
+    """Return the diagonal of two dimensions, put last."""
     rank = len(value.shape)
     first, second = axis(first, rank), axis(second, rank)
     rows, columns = value.shape[first], value.shape[second]
@@ -189,7 +189,7 @@ def unfold(value: Value, dim: int, size: int, step: int) -> Value:
 
 
 def spread(value: Value, times: list[int]) -> Value:
-    """What a reshape turns into `repeat`: each repeated dimension as two, the repetition first."""
+    """Return what a reshape turns into `repeat`: each repeated dimension as two, the repetition first."""
     shape = (1,) * (len(times) - len(value.shape)) + value.shape
     wide = reshape(value, list(shape))
     for k in range(len(times)):

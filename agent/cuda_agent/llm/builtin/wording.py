@@ -5,8 +5,8 @@ from cuda_agent.llm.builtin.history import Purpose
 from cuda_agent.llm.builtin.progress import Progress, latency
 
 OPENING = (
-    "I start from what the operator computes, not from how it is written: I read its traced graph, then time the native "
-    "implementation before I decide on a kernel."
+    "I start from what the operator computes, not from how it is written: I read its traced graph, then time the "
+    "native implementation before I decide on a kernel."
 )
 PLAN = (
     ("Read the operator's graph", "Reading the operator's graph"),
@@ -26,7 +26,7 @@ RATE = {"cpu": 15e9, "cuda": 2.5e12}
 
 
 def recognised(design: Design) -> str:
-    """What the graph turned out to be."""
+    """Return what the graph turned out to be."""
     count = len(design.nests)
     kernels = "one kernel" if count == 1 else f"{count} kernels"
     size = megabytes(design.kernel_bytes)
@@ -48,14 +48,16 @@ def before_writing(design: Design, variant: Variant, progress: Progress) -> str:
         return f"The variant {name!r} was refused ({said}). I fall back to {variant.name!r}: {variant.idea}."
     if times:
         name, time = min(times.items(), key=lambda item: item[1] or 0.0)
-        return f"So far {name!r} is best with {time:.4g} ms. Next {variant.name!r}: {variant.idea}; I expect a few per cent at most."
+        best = f"So far {name!r} is best with {time:.4g} ms."
+        return f"{best} Next {variant.name!r}: {variant.idea}; I expect a few per cent at most."
     return f"{_expectation(design, progress)} I begin with {variant.name!r}: {variant.idea}."
 
 
 def _expectation(design: Design, progress: Progress) -> str:
     guess = design.kernel_bytes / RATE[design.target] * 1e3
     native = latency(progress.baseline, "compile") or latency(progress.baseline, "eager")
-    moved = f"The kernel has to move {megabytes(design.kernel_bytes)}, about {guess:.3g} ms at {RATE[design.target] / 1e9:.4g} GB/s"
+    rate = f"about {guess:.3g} ms at {RATE[design.target] / 1e9:.4g} GB/s"
+    moved = f"The kernel has to move {megabytes(design.kernel_bytes)}, {rate}"
     if native is None:
         return f"{moved}."
     gain = native / max(guess, 1e-6)
@@ -64,7 +66,7 @@ def _expectation(design: Design, progress: Progress) -> str:
 
 
 def before_step(variant: Variant, step: Purpose, progress: Progress) -> str:
-    """A line before a command."""
+    """Return a line before a command."""
     again = " again" if progress.fates.get(variant.name) and progress.fates[variant.name].tries[step] else ""
     words = {
         Purpose.COMPILE: f"Building {variant.name!r}{again}.",
@@ -81,7 +83,7 @@ def restoring(variant: Variant, progress: Progress) -> str:
 
 
 def done(best: Variant, progress: Progress) -> str:
-    """The last words."""
+    """Return the last words."""
     time = progress.fates[best.name].time_ms
     native = latency(progress.fates[best.name].reports.get(Purpose.PROFILE), "compile")
     against = f" against {native:.4g} ms under torch.compile" if native is not None else ""
@@ -92,7 +94,8 @@ def done(best: Variant, progress: Progress) -> str:
 def nothing_left(best: Variant, progress: Progress) -> str:
     """Why there is no more to try."""
     time = progress.fates[best.name].time_ms
-    return f"Every variant of the recipe was tried; the fastest, {best.name!r}, takes {time:.4g} ms and that is short of the target."
+    said = f"Every variant of the recipe was tried; the fastest is {best.name!r} with {time:.4g} ms"
+    return f"{said}, and there is nothing left that I could change."
 
 
 def no_variant_passed(progress: Progress) -> str:

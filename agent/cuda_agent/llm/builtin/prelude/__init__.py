@@ -1,4 +1,4 @@
-"""The C++ functions that generated kernels are made of, as snippets; only those that a kernel calls are written into it."""
+"""The C++ functions that generated kernels are made of; only those that a kernel calls are written into it."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -18,7 +18,7 @@ def _snippets(name: str) -> dict[str, tuple[tuple[str, ...], str]]:
 
 
 def write_prelude(functions: Iterable[str], files: Iterable[str]) -> str:
-    """The snippets that `functions` need, dependencies first; an earlier file's snippet wins over a later one's.
+    """Return the snippets that `functions` need, dependencies first; an earlier file's snippet wins over a later one's.
 
     Raises:
         KeyError: no file has the function.
