@@ -14,7 +14,7 @@ from cuda_agent_judge.operator import clone_inputs
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _HEAD = 1 << 22
-_MEMORY_SHARE = 10
+_MEMORY_SHARE = 16
 """fp64 is tried where the inputs take at most this fraction of the device's memory."""
 
 

@@ -22,7 +22,7 @@ from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Inputs, Runner
 from cuda_agent_judge.session import Session
 
-_HELD_SHARE = 16
+_HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
 
 

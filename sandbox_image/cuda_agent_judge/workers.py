@@ -21,6 +21,10 @@ from cuda_agent_judge.session import Session
 _REFERENCE_LIMIT_S = 900.0
 _SETUP_LIMIT_S = 300.0
 _GRACE_S = 1.0
+_NO_ROOM = (
+    "the GPU has too little memory for the reference beside the submission; give the operator smaller inputs "
+    "or a GPU with more memory"
+)
 
 
 class Refused(Exception):
@@ -49,6 +53,10 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
                     answer = reference.handle(frame.kind, frame.body)
                 except OperatorFault as error:
                     channel.send(Kind.FAULT, {"sentence": str(error)})
+                    continue
+                except torch.OutOfMemoryError:
+                    # Nothing is said against the submission: the reference and its comparison need the room.
+                    channel.send(Kind.FAULT, {"sentence": _NO_ROOM})
                     continue
                 fds, reference.fds = reference.fds, ()
                 channel.send(Kind.ANSWER, answer, fds)

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuda_agent_judge.report import Report
 
-HOME = Path(__file__).parents[3] / "sandbox_image"
+HOME = Path(__file__).resolve().parents[3] / "sandbox_image"
 
 SCALE = """
 import torch
