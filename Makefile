@@ -4,7 +4,6 @@ SHELL := /bin/sh
 .PHONY: help install demo check test fix readme wheel clean
 
 SANDBOX_PYTHON := $(or $(CUDA_AGENT_PYTHON),.venv-sandbox/bin/python)
-JUDGE := sandbox_image/cuda_agent_judge tests/unit/judge
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,12 +33,14 @@ check: .venv/.dev .venv-sandbox/.dev ## formatting, lint, types, import directio
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	$(SANDBOX_PYTHON) -m mypy --strict $(JUDGE)
+	MYPYPATH=sandbox_image:tests/unit/judge $(SANDBOX_PYTHON) -m mypy --config-file /dev/null --strict \
+		--explicit-package-bases sandbox_image/cuda_agent_judge tests/unit/judge/*.py
 	.venv/bin/lint-imports
 
 test: .venv/.dev .venv-sandbox/.dev ## all tests that this machine can run
 	.venv/bin/python -m pytest --ignore tests/unit/judge --ignore tests/gpu
-	$(SANDBOX_PYTHON) -m pytest tests/unit/judge tests/gpu
+	$(SANDBOX_PYTHON) -m pytest tests/unit/judge
+	$(SANDBOX_PYTHON) -m pytest tests/gpu
 
 fix: .venv/.dev ## format, and mend what lint can mend
 	.venv/bin/ruff format .

@@ -11,6 +11,7 @@ from typing import Any
 from cuda_agent_judge import isolation, processes
 from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
+from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.sources import SourceFault
@@ -65,10 +66,11 @@ def _execute(request: Request, folder: Path) -> Report:
     uid = None if sealed is None else isolation.candidate_uid([sealed.folder])
     if uid is not None:
         report = replace(report, isolation="separate-uid")
-    answer = _run(request, report, sealed, uid, ipc=True)
+    candidate = serve_candidate(uid, isolation.scratch_for(uid, folder))
+    answer = _run(request, report, sealed, candidate, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
-        answer = _run(request, report, sealed, uid, ipc=False)
+        answer = _run(request, report, sealed, candidate, ipc=False)
     if _SHARING in answer:
         raise JudgeFault(f"the workers cannot share memory: {answer[_SHARING]}")
     try:
@@ -77,12 +79,14 @@ def _execute(request: Request, folder: Path) -> Report:
         raise JudgeFault(str(error)) from error
 
 
-def _run(request: Request, report: Report, sealed: Sealed | None, uid: int | None, *, ipc: bool) -> dict[str, Any]:
+def _run(
+    request: Request, report: Report, sealed: Sealed | None, candidate: Callable[[Channel], None], *, ipc: bool
+) -> dict[str, Any]:
     session = request.session
     roles = Roles(
         judge=lambda ends: _judge(request, report, sealed, ends),
         reference=serve_reference(session, ipc=ipc),
-        candidate=serve_candidate(uid),
+        candidate=candidate,
     )
     limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
     return processes.run_roles(roles, limit)

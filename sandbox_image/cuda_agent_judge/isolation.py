@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,23 @@ def candidate_uid(needed: Iterable[Path]) -> int | None:
             os._exit(0 if readable else 1)
     _, status = os.waitpid(pid, 0)
     return UNPRIVILEGED if status == 0 else None
+
+
+def scratch_for(uid: int | None, folder: Path) -> Path:
+    """Make the one directory that a submission may write to: its home, its temporary files and its caches."""
+    scratch = folder / "scratch"
+    scratch.mkdir(mode=0o700, exist_ok=True)
+    if uid is not None:
+        os.chown(scratch, uid, uid)
+    return scratch
+
+
+def move_into(scratch: Path) -> None:
+    """Point this process's home, temporary files and compilers' caches into a directory of its own."""
+    names = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+    os.environ.update(dict.fromkeys(names, str(scratch)))
+    # What the parent found out about temporary directories holds no longer.
+    tempfile.tempdir = None
 
 
 def drop_to(uid: int) -> None:

@@ -1,4 +1,6 @@
-"""The Report: what the judge says, as JSON. Standard library only; the host reads this module and no other of the judge.
+"""The Report: what the judge says, as JSON. Standard library only.
+
+The host reads this module and no other of the judge.
 
 Latencies are in milliseconds, memory in bytes. A speedup is t_baseline / t_submission.
 """
@@ -148,7 +150,7 @@ def _restored(error: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not (value - value == 0.0):
+    if isinstance(value, float) and value - value != 0.0:
         return None
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}

@@ -90,7 +90,7 @@ class Runner:
         return self._raw
 
     def prepare(self, index: int, values: list[Any], *, now: bool = False) -> None:
-        """Take the private set `index`; on `cpu` or if `now` refresh it at once, on `cuda` else behind the spin of `go`.
+        """Take the private set `index`; refresh it at once on `cpu` or if `now`, else behind the spin of `go`.
 
         A call that does not go through `go` needs `now`: it would run on the values before.
         """

@@ -4,13 +4,14 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault
-from cuda_agent_judge.isolation import drop_to
+from cuda_agent_judge.isolation import drop_to, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -66,12 +67,13 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
     return serve
 
 
-def serve_candidate(unprivileged: int | None) -> Callable[[Channel], None]:
-    """The candidate worker's loop, under a uid of its own where there is one."""
+def serve_candidate(unprivileged: int | None, scratch: Path) -> Callable[[Channel], None]:
+    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
 
     def serve(channel: Channel) -> None:
         if unprivileged is not None:
             drop_to(unprivileged)
+        move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
         candidate = Candidate()
