@@ -1,14 +1,27 @@
 """Sessions of the `cuda` target, judged by the real judge on a real GPU."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from judging import Answer, Bench, invoke
 
 Judge = Callable[..., Answer]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = [
+        what
+        for what, there in (("an NVIDIA GPU", torch.cuda.is_available()), ("nvcc", shutil.which("nvcc") is not None))
+        if not there
+    ]
+    if missing:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=f"needs {' and '.join(missing)}"))
 
 
 @pytest.fixture(scope="session")
