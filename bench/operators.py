@@ -61,16 +61,16 @@ def label(path: Path) -> str:
 
 
 def row(path: Path, document: dict[str, Any]) -> str:
-    """Make one line of the table."""
-    if "error" in document:
-        return f"| {label(path)} | | | | | | {document['error']} | |"
-    result = document["result"]
-    report = result.get("report") or {}
-    latency = report.get("latency_ms", {})
+    """One line of the table."""
+    stopped = document.get("stop") or {}
+    result = document.get("result")
+    if not result:
+        said = document.get("error") or f"{stopped.get('reason')}: {stopped.get('detail')}"
+        return f"| {label(path)} | | | | | | {' '.join(str(said).split())} | |"
+    latency, speedup = result["latency_ms"], result["speedup"]
     cells = [label(path), *(cell(latency.get(side)) for side in ("eager", "compile", "submission"))]
-    cells += [interval(result["speedup"].get("compile")), interval(result["speedup"].get("eager"))]
-    cells += [str(report.get("status", "none")), str(result["stop_reason"])]
-    return "| " + " | ".join(cells) + " |"
+    cells += [interval(speedup.get("compile")), interval(speedup.get("eager"))]
+    return "| " + " | ".join([*cells, result["status"], stopped["reason"]]) + " |"
 
 
 def cell(latency: dict[str, float] | None) -> str:
@@ -84,14 +84,12 @@ def interval(value: dict[str, float] | None) -> str:
 
 
 def environment(results: list[tuple[Path, dict[str, Any]]]) -> str:
-    """Say what the judge saw of the machine, from the first report that has it."""
+    """Say what the judge saw of the machine and which rules it used, from the first run that has a result."""
     for _, document in results:
-        report = (document.get("result") or {}).get("report") or {}
-        if report.get("environment"):
-            seen = ", ".join(f"{key} {value}" for key, value in sorted(report["environment"].items()))
-            rules = ", ".join(f"{key} {value}" for key, value in sorted(report["rules"].items()))
-            return f"{seen}; rules: {rules}"
-    return "no report"
+        if document.get("result"):
+            facts = document["environment"] | document["result"]["rules"]
+            return "; ".join(f"{key} {value}" for key, value in sorted(facts.items()))
+    return "no result"
 
 
 if __name__ == "__main__":
