@@ -10,9 +10,8 @@ from typing import Any
 
 import jinja2
 
-from cuda_agent.config import TARGET_RATIO
 from cuda_agent.operators import MAIN, Operator
-from cuda_agent_judge.report import Report
+from cuda_agent_judge.report import TARGET_RATIO, Report, side_name
 
 MAX_SOURCE_CHARS = 8_000
 """Of the operator's source; the whole of it stands in the workspace's model.py."""
@@ -96,8 +95,7 @@ def task_context(
 def speedup_line(report: Report) -> str:
     """Return each speedup with its interval in one line, or ""."""
     parts = [
-        f"{one.median:.3g}x over {'torch.compile' if name == 'compile' else name}"
-        f" (95 % interval {one.low:.3g} to {one.high:.3g})"
+        f"{one.median:.3g}x over {side_name(name)} (95 % interval {one.low:.3g} to {one.high:.3g})"
         for name, one in sorted(report.speedup.items())
     ]
     return "Speedup: " + ", ".join(parts) if parts else ""
@@ -108,9 +106,9 @@ def ratio_line(report: Report) -> str:
     one = report.speedup.get(report.headline)
     if one is None or not (one.low > 0 and one.median > 0):
         return ""
-    name = "torch.compile" if report.headline == "compile" else report.headline
     return (
-        f"Time relative to {name}: {1 / one.median:.3f}, 95 % interval {1 / one.high:.3f} to {1 / one.low:.3f};"
+        f"Time relative to {side_name(report.headline)}: {1 / one.median:.3f},"
+        f" 95 % interval {1 / one.high:.3f} to {1 / one.low:.3f};"
         f" its upper end must be below {TARGET_RATIO}."
     )
 
