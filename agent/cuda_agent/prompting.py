@@ -16,6 +16,8 @@ from cuda_agent_judge.report import TARGET_RATIO, Report, side_name
 MAX_SOURCE_CHARS = 8_000
 """Of the operator's source; the whole of it stands in the workspace's model.py."""
 _MAX_NODES = 40
+_SPEAKING = ("name", "compiler")
+"""Facts whose value says what they are."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,8 @@ def _contiguous(shape: list[int]) -> list[int]:
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    ordered = sorted(values.items(), key=lambda item: item[0] != "name")
-    return ", ".join(f"{value}" if key == "name" else f"{key} {value}" for key, value in ordered)
+    ordered = sorted(values.items(), key=lambda item: item[0] not in _SPEAKING)
+    return ", ".join(f"{value}" if key in _SPEAKING else f"{key} {value}" for key, value in ordered)
 
 
 def _values(context: TaskContext) -> dict[str, Any]:

@@ -131,9 +131,31 @@ def build_environment(scratch: Path) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", "HOME": str(scratch), "TMPDIR": str(scratch)}
 
 
-def _find_cuda(arch: str | None) -> Cuda:
+def compiler_versions(target: Target) -> str:
+    """Name the compilers with their versions ("g++ 13.2.0, nvcc 13.0.48"); one that is missing is left out."""
+    asked = [("g++", shutil.which("g++"), "-dumpfullversion", r"([\d.]+)")]
+    if target == "cuda":
+        asked.append(("nvcc", _find_nvcc(), "--version", r"release .*V([\d.]+)"))
+    versions = [(name, _said(path, option, pattern)) for name, path, option, pattern in asked if path]
+    return ", ".join(f"{name} {version}" for name, version in versions)
+
+
+def _said(program: str, option: str, pattern: str) -> str:
+    try:
+        told = subprocess.run([program, option], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "of an unknown version"
+    found = re.search(pattern, told.stdout)
+    return found[1] if found else "of an unknown version"
+
+
+def _find_nvcc() -> str | None:
     named = [os.path.join(os.environ[name], "bin/nvcc") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    found = next(filter(None, (shutil.which(path) for path in [*named, "nvcc", "/usr/local/cuda/bin/nvcc"])), None)
+    return next(filter(None, (shutil.which(path) for path in [*named, "nvcc", "/usr/local/cuda/bin/nvcc"])), None)
+
+
+def _find_cuda(arch: str | None) -> Cuda:
+    found = _find_nvcc()
     if found is None:
         raise ToolchainFault(
             "there is no nvcc on PATH in the sandbox: install the CUDA toolkit or choose the cpu target"

@@ -71,6 +71,8 @@ def test_awkward_operators_are_analysed(tmp_path: Path, source: str, inputs: str
     assert (report.status, report.reason) == ("measured", "")
     assert report.analysis is not None
     assert report.analysis["nodes"]
+    assert report.environment["compiler"].startswith("g++ ")
+    assert report.environment["device"].endswith(report.analysis["device"]["simd"])
     assert '"nodes"' in report.to_json()
 
 

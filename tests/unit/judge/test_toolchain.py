@@ -1,12 +1,13 @@
 """Finding compilers and the GPU's architecture."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from cuda_agent_judge.build import build
-from cuda_agent_judge.toolchain import ToolchainFault, find_toolchain, gpu_arch
+from cuda_agent_judge.toolchain import ToolchainFault, compiler_versions, find_toolchain, gpu_arch
 
 KERNEL = """
 #include <cstdint>
@@ -53,6 +54,14 @@ def only_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+def test_compilers_are_named_with_their_versions(only_these: Path) -> None:
+    assert re.fullmatch(r"g\+\+ \d+\.[\d.]+", compiler_versions("cpu"))
+    program(only_these, "nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.48'\n")
+    assert compiler_versions("cuda").endswith(", nvcc 13.0.48")
+    (only_these / "g++").unlink()
+    assert compiler_versions("cpu") == ""
 
 
 @pytest.mark.parametrize(
