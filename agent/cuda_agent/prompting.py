@@ -41,6 +41,8 @@ class TaskContext:
     precision: str
     libraries: str
     output_lifetime: str
+    tolerance: str
+    """The limits that the judge holds results to, in its words; "" where it named none."""
 
 
 class Prompts:
@@ -91,6 +93,7 @@ def task_context(
         precision=rules["precision"],
         libraries=rules["libraries"],
         output_lifetime=rules["output_lifetime"],
+        tolerance=report.rules.get("tolerance", ""),
     )
 
 

@@ -15,6 +15,7 @@ Style = Literal["stable", "pybind", "none"]
 
 # The letter "a" unlocks what exists on one generation only (wgmma, tcgen05).
 _SPECIFIC = {"9.0": "90a", "10.0": "100a", "10.3": "103a", "12.0": "120a"}
+_VENDOR = ("cublas", "cublasLt", "cudnn")
 _CXX_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp", "-fno-math-errno", "-fmax-errors=20")
 
 
@@ -78,7 +79,14 @@ class Toolchain:
             names.append("cudart")
         # No -fopenmp: libgomp's symbols come from the runtime that torch has loaded, else there are two thread pools.
         flags = ["-shared", "-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-as-needed"]
-        return [self.cxx, *map(str, objects), *flags, *search, *(f"-l{name}" for name in names), "-o", str(library)]
+        libraries = [*(f"-l{name}" for name in names), "-Wl,--as-needed", *self._vendor_libraries()]
+        return [self.cxx, *map(str, objects), *flags, *search, *libraries, "-o", str(library)]
+
+    def _vendor_libraries(self) -> list[str]:
+        """What a submission may call where it is installed; loaded only by one that does."""
+        if self.cuda is None:
+            return []
+        return [f"-l{name}" for name in _VENDOR if (self.cuda.home / f"lib64/lib{name}.so").exists()]
 
     def trusted_folders(self) -> list[Path]:
         """Folders whose headers do not change with the workspace."""

@@ -235,20 +235,17 @@ class Agent:
             self._tell(report)
 
     def _tell(self, report: Report) -> None:
+        said = {
+            "status": report.status,
+            "reason": report.reason.rstrip("."),
+            "details": report.details[:MAX_DETAILS_CHARS].rstrip(),
+        }
         if report.final:
-            values = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
-            self.say(self._prompts.nudge("final_failed", reason=report.reason, **values))
+            more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
+            self.say(self._prompts.nudge("final_failed", **said, **more))
             return
-        self.say(
-            self._prompts.nudge(
-                "not_there_yet",
-                status=report.status,
-                reason=report.reason,
-                details=report.details[:MAX_DETAILS_CHARS],
-                speedup=speedup_line(report),
-                turns_left=self._limits.max_turns - self.turn,
-            )
-        )
+        left = self._limits.max_turns - self.turn
+        self.say(self._prompts.nudge("not_there_yet", **said, speedup=speedup_line(report), turns_left=left))
 
     def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
         self._idle = 1 if changed else self._idle + 1

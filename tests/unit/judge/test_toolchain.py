@@ -95,6 +95,15 @@ def test_the_toolkit_is_found_through_a_wrapper(only_these: Path, tmp_path: Path
     assert cuda.home == home
 
 
+def test_vendor_libraries_are_linked_where_they_are_installed(only_these: Path, tmp_path: Path) -> None:
+    for name in ("include/cuda_runtime.h", "lib64/libcublas.so"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    program(only_these, "nvcc", "")  # only_these is tmp_path / "bin", so tmp_path is the toolkit
+    command = find_toolchain("cuda", "stable", arch="90a").link_command([], Path("x.so"), "stable")
+    assert command[command.index("-Wl,--as-needed") + 1 :] == ["-lcublas", "-o", "x.so"]
+
+
 def test_a_toolkit_without_headers_is_said(only_these: Path) -> None:
     program(only_these, "nvcc", "exit 1\n")
     with pytest.raises(ToolchainFault, match=r"no cuda_runtime\.h"):

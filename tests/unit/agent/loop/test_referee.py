@@ -60,7 +60,7 @@ def test_only_a_final_win_is_the_target(build: Build) -> None:
     first, second = stage.told()
     assert "not confirmed" in first
     assert "2 final verdicts are left" in first
-    assert "1 final verdicts are left" in second
+    assert "1 final verdict is left" in second
     assert stage.referee.best is not None
     assert stage.referee.best.report.status == "tie"
     assert (stage.run.best / "model_new.py").read_text() == "A"
