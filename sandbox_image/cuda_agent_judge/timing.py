@@ -79,7 +79,9 @@ class Measured:
         return idle.typical([call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]) - idle.typical(self.idle)
 
     def _slack_ns(self) -> float:
-        return max(SLACK_NS, SLACK_SHARE * median([call.claim_ns for call in self.calls[SUBMISSION]]))
+        claims = [call.claim_ns for call in self.calls[SUBMISSION]]
+        apart = [call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]
+        return max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, apart))
 
     def disagrees(self) -> bool:
         """Whether most of the submission's claims are below half of what the judge's clock says."""
