@@ -10,9 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cuda_agent.errors import ConfigError
 
-TARGET_RATIO = 0.95
-"""The run is there when t / t_baseline is at most this."""
-
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
 
 

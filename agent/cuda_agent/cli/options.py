@@ -12,7 +12,8 @@ Sandbox = Annotated[Literal["auto", "local", "docker"] | None, typer.Option(help
 Target = Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="What kernels are for. (default: auto)")]
 Python = Annotated[Path | None, typer.Option(help="The sandbox's Python, with torch. (default: found)")]
 Precision = Annotated[
-    Literal["tf32", "ieee", "half"] | None, typer.Option(help="What may be rounded. (default: tf32; cpu: ieee)")
+    Literal["tf32", "ieee", "half"] | None,
+    typer.Option(help="What both sides may round to. (default: tf32; cpu: ieee)"),
 ]
 Libraries = Annotated[
     Literal["vendor", "own", "any"] | None, typer.Option(help="What a submission may call. (default: vendor)")

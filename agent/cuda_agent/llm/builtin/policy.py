@@ -14,7 +14,7 @@ from cuda_agent.llm.builtin.graph import Unsupported, read_graph
 from cuda_agent.llm.builtin.history import Event, Purpose, command_for, read_events, was_answered
 from cuda_agent.llm.builtin.progress import MAX_TRIES, Fate, Progress, find_analysis, replay
 from cuda_agent.llm.builtin.recipes import choose
-from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec
+from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec, Usage
 
 MAX_CALLS = 250
 MAX_WRITE_FAILURES = 6
@@ -48,6 +48,7 @@ class BuiltinModel:
         return Reply(
             text=turn.text,
             tool_calls=calls,
+            usage=Usage(cost_usd=0.0),
             finish_reason="tool_calls" if calls else "stop",
             gave_up=turn.gave_up,
         )

@@ -8,6 +8,7 @@ from typing import Any
 from cuda_agent.llm.builtin.design import Design, Variant
 from cuda_agent.llm.builtin.files import Files
 from cuda_agent.llm.builtin.history import Event, Purpose
+from cuda_agent_judge.report import PASSED
 
 Report = Mapping[str, Any]
 STEPS = (Purpose.COMPILE, Purpose.VERIFY, Purpose.PROFILE)
@@ -57,7 +58,7 @@ class Progress:
 
 def passed(report: Report) -> bool:
     """Whether a step did what it is for."""
-    return report.get("status") in ("win", "tie", "slower", "compiled", "correct", "measured")
+    return report.get("status") in PASSED
 
 
 def latency(report: Report | None, side: str) -> float | None:

@@ -61,7 +61,7 @@ def _expectation(design: Design, progress: Progress) -> str:
     if native is None:
         return f"{moved}."
     gain = native / max(guess, 1e-6)
-    hope = f"I expect about {gain:.2g}x" if gain > 1.05 else "I expect a gain of a few per cent"
+    hope = f"I expect about {gain:.3g}x" if gain > 1.05 else "I expect a gain of a few per cent"
     return f"{moved}; the native implementation takes {native:.4g} ms, so {hope} before fine tuning."
 
 

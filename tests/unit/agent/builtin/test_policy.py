@@ -17,6 +17,7 @@ def test_it_plans_first_and_reads_the_graph() -> None:
     desk = Desk(diagonal_product())
     reply = desk.turn()
     assert [call.name for call in reply.tool_calls] == ["TodoWrite", "Bash"]
+    assert reply.usage.cost_usd == 0.0
     assert "utils.analysis" in desk.commands[0]
 
 
