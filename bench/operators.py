@@ -1,6 +1,6 @@
 """Run `cuda-agent optimize` on operators and print the table of docs/measurements.md.
 
-    python bench/operators.py [--target cuda] [--source "KernelBench 423217d"] OPERATOR.py [...]
+    python -m bench.operators [--target cuda] [--source "KernelBench 423217d"] OPERATOR.py [...]
 
 Each row is one run with the model `builtin`; times are the final verdict's, all sides interleaved with each other.
 Run folders go to a temporary folder unless --runs names one.

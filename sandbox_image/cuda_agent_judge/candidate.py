@@ -29,6 +29,10 @@ _no_grad, _Tensor = torch.no_grad, torch.Tensor
 _MAX_DETAILS = 6000
 
 
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """What a call does while no submission is loaded."""
+
+
 class SubmissionFault(Exception):
     """The submission cannot be used; the message says what to change."""
 
@@ -47,6 +51,7 @@ class Candidate:
     def __init__(self) -> None:
         self._cudart: Cudart | None = None
         self._extension: ModuleType | None = None
+        self._model: Callable[..., Any] = _nothing
         self._current: Any = None
         self._previous: Any = None
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -102,8 +107,9 @@ class Candidate:
         lines = code.decode("utf-8", "replace").splitlines(keepends=True)
         linecache.cache[source.name] = (len(code), None, lines, source.name)
         exec(compile(code, source.name, "exec", dont_inherit=True), module.__dict__)
-        self._model = self._make_model(module)
-        self._load_state(self._model)
+        self._module = self._make_model(module)
+        self._load_state(self._module)
+        self._model = self._module
         return {}
 
     def _make_model(self, module: ModuleType) -> torch.nn.Module:
@@ -140,7 +146,8 @@ class Candidate:
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
         done = self._runner.go(self._model, body["spin_us"])
-        self._taken = sampling.sample([t for t in contract.tensors(done.output) if type(t) is _Tensor])
+        outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
+        self._taken = sampling.sample([t for t in outputs if type(t) is _Tensor])
         self._current = done.output
         return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns}
 
@@ -152,7 +159,7 @@ class Candidate:
             return {}
         borrowed = {
             "inputs": self._runner.private,
-            "weights": [*self._model.parameters(), *self._model.buffers()],
+            "weights": [*self._module.parameters(), *self._module.buffers()],
             "previous": contract.tensors(self._previous),
         }
         meta = contract.describe(self._current, borrowed)
@@ -186,7 +193,7 @@ class Candidate:
 
     def _give_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy the weights as they are now back into the shared area."""
-        state = self._model.state_dict()
+        state = self._module.state_dict()
         for name, leaf in zip(self._state_names, self._state_layout.leaves, strict=True):
             _copy(leaf.view(leaf.raw(self._shared.state)), state[name])
         self._finish()

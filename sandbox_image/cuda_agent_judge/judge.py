@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import checking, compare, timing, verdict
+from cuda_agent_judge import checking, compare, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.processes import JudgeEnds
@@ -25,6 +25,7 @@ class Judgement:
         self.report = report
         self._ends = ends
         self._workers = Workers(ends, session)
+        self._idle: list[int] = []
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -38,7 +39,7 @@ class Judgement:
         self._start_reference()
         built = self._build(sealed)
         shared, fds = self._wait_for_reference()
-        self._load(sealed, built, shared, fds)
+        self._load(sealed, built, shared, fds, timed=timed)
         checker = Checker(self._workers, self._session, shared)
         try:
             checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
@@ -94,7 +95,9 @@ class Judgement:
         self.report = replace(self.report, environment=frame.body["environment"])
         return frame.body, frame.fds
 
-    def _load(self, sealed: Sealed, built: BuildResult, shared: dict[str, Any], fds: tuple[int, ...]) -> None:
+    def _load(
+        self, sealed: Sealed, built: BuildResult, shared: dict[str, Any], fds: tuple[int, ...], *, timed: bool
+    ) -> None:
         session = self._session
         setup = {
             "target": session.target,
@@ -103,6 +106,8 @@ class Judgement:
             "shared": shared,
         }
         self._workers.setup_candidate(setup, fds)
+        if timed and session.target == "cuda":
+            self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
         library = ""
         if built.library is not None:
             library = str(sealed.folder / built.library.name)
@@ -124,7 +129,7 @@ class Judgement:
         compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
-        timer = timing.Timer(self._workers, checker, self._session.target)
+        timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
         effort = timing.FINAL if self.report.final else timing.IN_LOOP
         found = timer.measure(sides, headline, effort)
         notes = list(self.report.notes) + found.notes

@@ -4,12 +4,14 @@ The clock is the judge's own, around the order to the worker. A worker's claimed
 agrees with it.
 """
 
+import math
 import random
 import secrets
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from cuda_agent_judge import idle
 from cuda_agent_judge.checking import Checker, new_seed
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.statistics import log_ratios, median, quantile, ratio_interval
@@ -44,6 +46,8 @@ class Call:
 
     own_ns: int
     claim_ns: int
+    wall_ns: int = 0
+    """The judge's own span with what the protocol costs."""
 
 
 @dataclass
@@ -52,10 +56,12 @@ class Measured:
 
     calls: dict[str, list[Call]]
     notes: list[str] = field(default_factory=list)
+    idle: list[int] = field(default_factory=list)
+    """The judge's span less the claim of calls that did nothing in the candidate worker; only on `cuda`."""
 
     def spans(self) -> dict[str, list[int]]:
         """The spans that count, by side, in ns."""
-        allowance = self.allowance()
+        allowance = math.inf if self.idle and self.excess_ns() <= self._slack_ns() else self.allowance()
         return {
             side: [score(call, allowance) if side == SUBMISSION else max(call.claim_ns, 0) for call in calls]
             for side, calls in self.calls.items()
@@ -68,9 +74,20 @@ class Measured:
         ]
         return max(quantile(apart, 0.9), 0.0) if apart else 0.0
 
+    def excess_ns(self) -> float:
+        """By how much the judge's clock and the claims are further apart than in calls that did nothing."""
+        return idle.typical([call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]) - idle.typical(self.idle)
+
+    def _slack_ns(self) -> float:
+        claims = [call.claim_ns for call in self.calls[SUBMISSION]]
+        apart = [call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]
+        return max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, apart))
+
     def disagrees(self) -> bool:
         """Whether most of the submission's claims are below half of what the judge's clock says."""
         calls, allowance = self.calls.get(SUBMISSION, []), self.allowance()
+        if calls and self.idle and self.excess_ns() <= self._slack_ns():
+            return False
         apart = [call.own_ns > TAMPER_FACTOR * call.claim_ns + SLACK_NS + allowance for call in calls]
         return sum(apart) * 2 > len(apart)
 
@@ -85,8 +102,11 @@ def score(call: Call, allowance_ns: float) -> int:
 class Timer:
     """Times sides in rounds."""
 
-    def __init__(self, workers: Workers, checker: Checker | None, target: str) -> None:
+    def __init__(
+        self, workers: Workers, checker: Checker | None, target: str, candidate_idle: list[int] | None = None
+    ) -> None:
         self._workers = workers
+        self._idle = candidate_idle or []
         self._checker = checker
         self._on_gpu = target == "cuda"
         self._spin_us = 300 if self._on_gpu else 0
@@ -100,7 +120,7 @@ class Timer:
         Raises:
             Refused: a timed call of the submission was wrong.
         """
-        found = Measured({side: [] for side in sides})
+        found = Measured({side: [] for side in sides}, idle=self._idle)
         # The first call of all loads and tunes; the second shows what enqueueing takes.
         enqueue = [min(self._turn(side) for _ in range(2)) for side in sides]
         if self._on_gpu:
@@ -141,7 +161,8 @@ class Timer:
                 self._call(side)
                 self._draw(seed)
             wall, claim, _ = self._call(side)
-            found.calls[side].append(Call(max(wall - self._overhead_ns, 0), claim))
+            overhead = median(self._idle) if self._idle and side == SUBMISSION else self._overhead_ns
+            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall))
             self._land(side, twin_known="eager" in done)
             done.append(side)
 
@@ -167,7 +188,8 @@ class Timer:
         time.sleep(SETTLE_S)
         start = time.monotonic_ns()
         answer = ask(Kind.GO, go)
-        wall = time.monotonic_ns() - start
+        # How long the spin lasts is known, and need not be the same in all calls that are compared.
+        wall = time.monotonic_ns() - start - 1000 * self._spin_us
         return wall, _span(answer, "claim_ns"), _span(answer, "enqueue_ns")
 
     def _land(self, side: str, *, twin_known: bool) -> None:
@@ -180,6 +202,16 @@ class Timer:
             self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
         self._checker.check_previous()
         self._checker.land(values=True, where="a timed call")
+
+    def idle_turn(self) -> int:
+        """Make a call in a candidate worker that holds no submission; returns how far the clocks are apart in ns.
+
+        All else is as in a timed call: values drawn by the reference worker, a call that does not count, the call.
+        """
+        for _ in range(2):
+            self._draw(new_seed())
+            wall, claim, _ = self._call(SUBMISSION)
+        return wall - claim
 
     def _calibrate(self) -> None:
         """What the protocol itself costs: the wall time of calls that do nothing."""
