@@ -105,11 +105,9 @@ def test_a_submission_that_would_pass_a_loose_check_is_refused(
 def test_where_torch_compile_fails_eager_is_the_baseline_and_the_report_says_so(tmp_path: Path) -> None:
     report = ask("uncompilable", tmp_path, "verdict").report
     assert report.status in ("win", "tie", "slower"), report
-    assert (report.headline, report.speedup.keys(), report.latency_ms.keys()) == (
-        "eager",
-        {"eager"},
-        {"eager", "submission"},
-    )
+    assert report.headline == "eager"
+    assert set(report.speedup) == {"eager"}
+    assert set(report.latency_ms) == {"eager", "submission"}
     assert any("torch.compile cannot run the operator, eager is the baseline" in note for note in report.notes)
 
 

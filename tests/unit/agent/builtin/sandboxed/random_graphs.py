@@ -1,6 +1,6 @@
 """Drawn operators of tiny tensors, by name: a module and its inputs. Runs with the sandbox's Python."""
 
-from drawn_operators import draw
+from bench.drawn_operators import draw
 
 
 def made(seed):
