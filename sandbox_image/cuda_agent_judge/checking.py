@@ -79,7 +79,10 @@ class Checker:
 
     def degenerate(self) -> str:
         """Why the operator's answers tell nothing, or ""."""
-        return str(self._workers.ask_reference(Kind.SCREEN)["degenerate"])
+        found = self._workers.ask_reference(Kind.SCREEN)
+        if found["unchanged"]:
+            self.notes.append("the operator returns an input unchanged: there is nothing to compute")
+        return str(found["degenerate"])
 
     def land(self, *, values: bool, where: str) -> None:
         """Take the latest output out of the candidate worker and judge it.
