@@ -80,7 +80,7 @@ class Baselines:
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         self._side = body["side"]
-        self._runner.prepare(body["set"], self._values())
+        self._runner.prepare(body["set"], self._values(), later=bool(body.get("later")))
         return {}
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:

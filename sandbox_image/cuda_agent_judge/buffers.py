@@ -193,3 +193,8 @@ def checksum(raw: torch.Tensor) -> int:
     whole = data.numel() // 4 * 4
     total = int(data[:whole].view(torch.int32).sum(dtype=torch.int64)) if whole else 0
     return total * 1009 + int(data[whole:].sum(dtype=torch.int64))
+
+
+def checksums(areas: Layout, area: torch.Tensor) -> list[int]:
+    """The checksum of every tensor in an area."""
+    return [checksum(leaf.raw(area)) for leaf in areas.leaves]

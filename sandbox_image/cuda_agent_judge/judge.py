@@ -11,6 +11,7 @@ from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import Command, Report, Status
+from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
@@ -121,6 +122,9 @@ class Judgement:
         if checker is None:
             self._workers.ask_reference(Kind.DRAW, {"variant": "native", "seed": checking.new_seed()})
             self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
+        if self._workers.turns is not None:
+            # What torch.compile builds must not be slowed or touched meanwhile.
+            self._workers.turns.stop_submission()
         compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
@@ -140,13 +144,13 @@ class Judgement:
         """Keep the baselines' times, by what they depend on."""
         environment = self.report.environment
         key = ", ".join(f"{name} {environment[name]}" for name in sorted(environment))
-        medians = {side: time.median for side, time in self.report.latency_ms.items() if side != timing.SUBMISSION}
+        medians = {side: time.median for side, time in self.report.latency_ms.items() if side != SUBMISSION}
         self._session.remember_baselines(key, {"latency_ms": medians, "headline": self.report.headline})
 
-    def _decide(self, found: timing.Measured, headline: str) -> None:
+    def _decide(self, found: Measured, headline: str) -> None:
         seed = checking.new_seed()
         spans = found.spans()
-        mine = spans.pop(timing.SUBMISSION)
+        mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
         status = verdict.status_of(ratios[headline], final=self.report.final)
         self.report = replace(
