@@ -1,4 +1,4 @@
-"""The reference worker's inputs: drawn into memory of its own, then copied into the slot that the candidate worker sees.
+"""The reference worker's inputs: drawn into its own memory, then copied into the slot that the candidate worker sees.
 
 The submission's process can write to the slot; nothing that the reference or a baseline computes on comes from there.
 """

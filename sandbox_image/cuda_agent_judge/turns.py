@@ -45,6 +45,7 @@ class Turns:
     def stop_submission(self) -> None:
         """Stop the candidate worker and every process that came from it."""
         self.stop_candidate()
+        found: list[int] = []
         for _ in range(_SWEEPS):
             found = descendants(os.getppid(), self._spared)
             new = set(found) - set(self._stopped)
@@ -83,7 +84,8 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 def _runs(pid: int) -> bool:
     try:
-        return Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X")
+        state = Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in (b"T", b"t", b"Z", b"X")
     except (OSError, IndexError):
         return False
 

@@ -11,7 +11,7 @@ import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault
-from cuda_agent_judge.isolation import drop_to, move_into
+from cuda_agent_judge.isolation import Identity, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -68,12 +68,13 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
     return serve
 
 
-def serve_candidate(unprivileged: int | None, scratch: Path) -> Callable[[Channel], None]:
+def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
     """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
 
     def serve(channel: Channel) -> None:
-        if unprivileged is not None:
-            drop_to(unprivileged)
+        gain_nothing()
+        if identity is not None:
+            drop_to(identity)
         move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
