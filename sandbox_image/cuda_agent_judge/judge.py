@@ -26,6 +26,7 @@ class Judgement:
         self.report = report
         self._ends = ends
         self._workers = Workers(ends, session)
+        self._own_folder = ""
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -36,6 +37,7 @@ class Judgement:
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
+        self._own_folder = str(sealed.folder)
         self._start_reference()
         built = self._build(sealed)
         shared, fds = self._wait_for_reference()
@@ -125,7 +127,8 @@ class Judgement:
         if self._workers.turns is not None:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
-        compiled = self._workers.ask_reference(Kind.WARM)
+        shared = self.report.final and self.report.isolation == "shared-uid"
+        compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target)

@@ -11,7 +11,7 @@ import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault
-from cuda_agent_judge.isolation import Identity, drop_to, gain_nothing, move_into
+from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -75,6 +75,7 @@ def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Chann
         gain_nothing()
         if identity is not None:
             drop_to(identity)
+        be_seen()
         move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
