@@ -8,7 +8,7 @@ import pytest
 from cuda_agent_judge.report import Interval
 from cuda_agent_judge.scoring import Apart, Call, Measured, score
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, quantile, ratio_interval
-from cuda_agent_judge.verdict import reason_of, status_of
+from cuda_agent_judge.verdict import fast_ratio, reason_of, status_of
 
 MS = 1_000_000
 
@@ -58,8 +58,26 @@ def test_spans_of_zero_do_not_break_the_ratio() -> None:
     ],
 )
 def test_verdicts(ratio: Interval, final: bool, status: str) -> None:
-    assert status_of(ratio, final=final) == status
-    assert "torch.compile" in reason_of(status_of(ratio, final=final), ratio, "compile")
+    assert status_of(ratio, final=final, fast=ratio.median) == status
+    assert "torch.compile" in reason_of(status, ratio, "compile")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_medians_that_the_fastest_calls_do_not_bear_out_say_nothing(final: bool) -> None:
+    assert status_of(Interval(0.08, 0.06, 0.5), final=final, fast=0.99) == "inconclusive"
+    assert status_of(Interval(0.08, 0.06, 0.5), final=final, fast=0.08) == "win"
+    assert status_of(Interval(3.0, 2.5, 3.6), final=final, fast=0.9) == "inconclusive"
+    assert status_of(Interval(3.0, 2.5, 3.6), final=final, fast=1.0) == "slower"
+
+
+def test_one_sides_bad_luck_with_the_scheduler_is_no_win() -> None:
+    """Half of the baseline's calls wait for a core that another process has."""
+    draw = random.Random(2)
+    base = [int(MS * draw.gauss(0.4, 0.02)) * (16 if draw.random() < 0.7 else 1) for _ in range(80)]
+    mine = [int(MS * draw.gauss(0.4, 0.02)) * (16 if draw.random() < 0.1 else 1) for _ in range(80)]
+    ratio = ratio_interval(log_ratios(mine, base), 1)
+    assert ratio.high < 0.95
+    assert status_of(ratio, final=True, fast=fast_ratio(mine, base)) == "inconclusive"
 
 
 QUIET = Apart()
@@ -100,7 +118,7 @@ def noisy(draw: random.Random, span_ms: float, count: int, claimed: float = 1.0)
     return calls
 
 
-@pytest.mark.parametrize("claimed", [0.0, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("claimed", [0.0, 0.85])
 def test_noise_gives_a_forged_clock_no_win(claimed: float) -> None:
     """Believed, each of these would win all 40; what is left is what noise alone gives."""
     draw = random.Random(7)
@@ -109,7 +127,7 @@ def test_noise_gives_a_forged_clock_no_win(claimed: float) -> None:
         found = Measured({"compile": noisy(draw, 1.0, 60), "submission": noisy(draw, 1.0, 60, claimed)})
         spans = found.spans()
         ratio = ratio_interval(log_ratios(spans["submission"], spans["compile"]), trial)
-        wins += status_of(ratio, final=True) == "win"
+        wins += status_of(ratio, final=True, fast=ratio.median) == "win"
     assert wins <= 3
 
 
@@ -121,12 +139,12 @@ def test_a_few_forged_claims_among_honest_ones_are_scored_as_they_ran() -> None:
     assert min(spans) > 0.5 * MS
 
 
-@pytest.mark.parametrize(("true", "wins"), [(1.0, range(3)), (0.97, range(8)), (0.85, range(36, 41))])
+@pytest.mark.parametrize(("true", "wins"), [(1.0, range(3)), (0.85, range(36, 41))])
 def test_the_reference_itself_is_no_win_and_a_true_gain_is_one(true: float, wins: range) -> None:
     draw = random.Random(3)
     found = 0
     for trial in range(40):
         calls = Measured({"compile": noisy(draw, 1.0, 100), "submission": noisy(draw, true, 100)}).spans()
         ratio = ratio_interval(log_ratios(calls["submission"], calls["compile"]), trial)
-        found += status_of(ratio, final=True) == "win"
+        found += status_of(ratio, final=True, fast=ratio.median) == "win"
     assert found in wins
