@@ -49,7 +49,8 @@ def main() -> int:
     parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--python", type=Path, help="the sandbox's Python")
     options = parser.parse_args()
-    folders = options.folders or sorted(path.parent for path in (ROOT / "tests/operators_awkward").glob("*/model.py"))
+    all_of_them = sorted(path.parent for path in (ROOT / "tests/operators_awkward").glob("*/model.py"))
+    folders = options.folders or [Path(os.path.relpath(folder)) for folder in all_of_them]
     python = str(options.python or find_python(host=os.environ, beside=(ROOT,)).path)
     good = True
     print(HEADER)
