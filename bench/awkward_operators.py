@@ -1,6 +1,6 @@
 """Analyse and judge operators of awkward forms and print what came of each.
 
-    python bench/awkward_operators.py [--python SANDBOX_PYTHON] [--target cpu] [FOLDER ...]
+    python -m bench.awkward_operators [--python SANDBOX_PYTHON] [--target cpu] [FOLDER ...]
 
 A folder holds a model.py and a model_new.py that computes the same with PyTorch; without one, all of
 tests/operators_awkward are taken. Exit code 1 when one got neither a verdict nor one sentence with exit code 2.
