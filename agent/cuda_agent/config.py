@@ -10,9 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cuda_agent.errors import ConfigError
 
-TARGET_RATIO = 0.95
-"""The run is there when t / t_baseline is at most this."""
-
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
 
 
@@ -114,6 +111,6 @@ def _validated(values: dict[str, Any], file: Path) -> Settings:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()}"
-            f" (from a flag, $CUDA_AGENT_MODEL or {str(file)!r})."
+            f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()};"
+            f" change the flag --{key.replace('_', '-')} or the entry in {str(file)!r}."
         ) from error

@@ -4,18 +4,18 @@ Nothing is ever parsed from what a command prints. The judge's rules and roles a
 """
 
 import base64
-import binascii
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
 from cuda_agent.files import writing
-from cuda_agent.operators import MAIN, Operator, digest
+from cuda_agent.operators import Operator, digest
 from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
@@ -26,29 +26,29 @@ SESSION_VARIABLE = "CUDA_AGENT_JUDGE_SESSION"
 
 ANALYZE_TIMEOUT_S = 900.0
 VERDICT_TIMEOUT_S = 1800.0
+MAX_SUBMISSION_BYTES = 32 << 20
+"""Of all files together, as in the judge."""
 
 _READ_SCRIPT = """
-import base64, json, os, stat
-names = ["model_new.py", "binding.cpp", "binding_registry.h"]
+import base64, json, os, stat, sys
+names = ["model_new.py"]
 for folder, folders, files in os.walk("kernels"):
     folders.sort()
     names += [os.path.join(folder, name) for name in sorted(files)]
-found, left_out, total = {}, [], 0
+found, left = {}, int(sys.argv[1])
 for name in names:
     try:
         name.encode()
         if not stat.S_ISREG(os.lstat(name).st_mode):
             continue
         with open(name, "rb") as file:
-            data = file.read(4_000_001)
+            data = file.read(left + 1)
     except (OSError, UnicodeError):
         continue
-    if len(data) > 4_000_000 or total + len(data) > 16_000_000 or len(found) >= 500:
-        left_out.append(name)
-        continue
-    total += len(data)
-    found[name] = base64.b64encode(data).decode()
-print(json.dumps({"files": found, "left_out": left_out[:20]}))
+    if len(data) <= left and len(found) < 500:
+        left -= len(data)
+        found[name] = base64.b64encode(data).decode()
+print(json.dumps(found))
 """
 
 
@@ -80,19 +80,23 @@ class Rules:
     libraries: Literal["vendor", "own", "any"] = "vendor"
     output_lifetime: Literal["held", "next-call"] = "held"
 
+    @classmethod
+    def of(cls, settings: Settings, target: Literal["cpu", "cuda"]) -> "Rules":
+        """Return the rules of a run; a CPU has no TF32."""
+        precision = "ieee" if target == "cpu" else settings.precision
+        return cls(target, precision, settings.libraries, settings.output_lifetime)
+
 
 @dataclass(frozen=True)
 class Submission:
     """The files of a submission as they stood at one moment."""
 
     files: Mapping[str, bytes]
-    """model_new.py, kernels/ and the two binding files, by POSIX name."""
-    left_out: Sequence[str] = ()
-    """Files too large to keep."""
+    """model_new.py and kernels/, by POSIX name."""
 
     @property
     def sha256(self) -> str:
-        """Over names and bytes; the judge's own digest leaves out the binding files and differs."""
+        """Over names and bytes, on the host only: the judge's own digest is another one."""
         return digest(self.files)
 
     @property
@@ -117,17 +121,16 @@ def environment(state_dir: str) -> dict[str, str]:
 
 
 def read_submission(sandbox: Sandbox, python: str) -> Submission:
-    """Read the submission through the sandbox; links and special files are left out.
+    """Read the submission through the sandbox; links, special files and what is over the limit are left out.
 
     Raises:
         JudgeError: the sandbox's Python could not read it.
     """
-    result = sandbox.exec([python, "-I", "-c", _READ_SCRIPT], timeout_s=60.0, max_bytes=64_000_000)
+    argv = [python, "-I", "-c", _READ_SCRIPT, str(MAX_SUBMISSION_BYTES)]
+    result = sandbox.exec(argv, timeout_s=60.0, max_bytes=2 * MAX_SUBMISSION_BYTES)
     try:
-        raw = json.loads(result.stdout)
-        found = {name: base64.b64decode(data) for name, data in raw["files"].items()}
-        return Submission(found, tuple(raw["left_out"]))
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+        return Submission({name: base64.b64decode(data) for name, data in json.loads(result.stdout).items()})
+    except (ValueError, TypeError, AttributeError) as error:
         raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
 
 
@@ -158,7 +161,6 @@ class Judge:
         self._home = home(sandbox.state_dir)
         self._session = session(sandbox.state_dir)
         self._records_seen = 0
-        self._model = b""
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
@@ -167,15 +169,8 @@ class Judge:
         # The judge builds with its own binding files.
         files |= {f"{self._home}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
         files |= {f"{self._session}/operator/{name}": data for name, data in operator.files.items()}
-        values = {
-            "target": rules.target,
-            "precision": "ieee" if rules.target == "cpu" else rules.precision,
-            "libraries": rules.libraries,
-            "output_lifetime": rules.output_lifetime,
-        }
-        files[f"{self._session}/session.json"] = json.dumps(values).encode()
+        files[f"{self._session}/session.json"] = json.dumps(asdict(rules)).encode()
         write_files(self._sandbox, self._python, files)
-        self._model = operator.files[MAIN]
 
     def analyze(
         self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
@@ -214,7 +209,7 @@ class Judge:
         """
         folder = f"{self._sandbox.state_dir}/final-{secrets.token_hex(4)}"
         files = {f"{folder}/{name}": data for name, data in submission.files.items()}
-        write_files(self._sandbox, self._python, {**files, f"{folder}/{MAIN}": self._model})
+        write_files(self._sandbox, self._python, files)
         return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output)
 
     def new_profiles(self) -> list[Report]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import jinja2
 
-from cuda_agent.config import TARGET_RATIO
 from cuda_agent.operators import MAIN, Operator
-from cuda_agent_judge.report import Report
+from cuda_agent_judge.report import TARGET_RATIO, Report, side_name
 
 MAX_SOURCE_CHARS = 8_000
 """Of the operator's source; the whole of it stands in the workspace's model.py."""
 _MAX_NODES = 40
+_SPEAKING = ("name", "compiler")
+"""Facts whose value says what they are."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class TaskContext:
     precision: str
     libraries: str
     output_lifetime: str
+    tolerance: str
+    """The limits that the judge holds results to, in its words; "" where it named none."""
 
 
 class Prompts:
@@ -90,14 +93,14 @@ def task_context(
         precision=rules["precision"],
         libraries=rules["libraries"],
         output_lifetime=rules["output_lifetime"],
+        tolerance=report.rules.get("tolerance", ""),
     )
 
 
 def speedup_line(report: Report) -> str:
     """Return each speedup with its interval in one line, or ""."""
     parts = [
-        f"{one.median:.3g}x over {'torch.compile' if name == 'compile' else name}"
-        f" (95 % interval {one.low:.3g} to {one.high:.3g})"
+        f"{one.median:.3g}x over {side_name(name)} (95 % interval {one.low:.3g} to {one.high:.3g})"
         for name, one in sorted(report.speedup.items())
     ]
     return "Speedup: " + ", ".join(parts) if parts else ""
@@ -108,9 +111,9 @@ def ratio_line(report: Report) -> str:
     one = report.speedup.get(report.headline)
     if one is None or not (one.low > 0 and one.median > 0):
         return ""
-    name = "torch.compile" if report.headline == "compile" else report.headline
     return (
-        f"Time relative to {name}: {1 / one.median:.3f}, 95 % interval {1 / one.high:.3f} to {1 / one.low:.3f};"
+        f"Time relative to {side_name(report.headline)}: {1 / one.median:.3f},"
+        f" 95 % interval {1 / one.high:.3f} to {1 / one.low:.3f};"
         f" its upper end must be below {TARGET_RATIO}."
     )
 
@@ -167,8 +170,8 @@ def _contiguous(shape: list[int]) -> list[int]:
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    ordered = sorted(values.items(), key=lambda item: item[0] != "name")
-    return ", ".join(f"{value}" if key == "name" else f"{key} {value}" for key, value in ordered)
+    ordered = sorted(values.items(), key=lambda item: item[0] not in _SPEAKING)
+    return ", ".join(f"{value}" if key in _SPEAKING else f"{key} {value}" for key, value in ordered)
 
 
 def _values(context: TaskContext) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
@@ -126,20 +126,7 @@ class Stopped:
 
 Event = RunStarted | MessageAdded | CallStarted | Observation | StageStarted | Judged | SnapshotTaken | Notice | Stopped
 
-_TYPES: dict[str, Callable[..., Event]] = {
-    kind.type: kind
-    for kind in (
-        RunStarted,
-        MessageAdded,
-        CallStarted,
-        Observation,
-        StageStarted,
-        Judged,
-        SnapshotTaken,
-        Notice,
-        Stopped,
-    )
-}
+_TYPES: dict[str, Callable[..., Event]] = {kind.type: kind for kind in get_args(Event)}
 
 
 class Listener(Protocol):

@@ -4,7 +4,6 @@ import contextlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from cuda_agent_judge.graph import Graph, trace
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs, load
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.screen import Screening, screen
+from cuda_agent_judge.toolchain import compiler_versions
 from cuda_agent_judge.trees import flatten, paths
 from cuda_agent_judge.values import Geometry, Json
 
@@ -23,12 +23,8 @@ SCHEMA = 1
 SEED = 1
 
 
-def analyze(operator_dir: Path, target: Device, settings: Mapping[str, Any] | None = None) -> Report:
-    """The report of `analyze`: `measured` with the analysis, or `operator_error` with one sentence.
-
-    `settings` are the session's; nothing of them changes what an operator computes.
-    """
-    del settings
+def analyze(operator_dir: Path, target: Device) -> Report:
+    """The report of `analyze`: `measured` with the analysis, or `operator_error` with one sentence."""
     environment = describe_environment(target)
     try:
         operator = load(operator_dir)
@@ -103,9 +99,16 @@ def describe_device(target: Device) -> dict[str, Json]:
 
 def describe_environment(target: Device) -> dict[str, str]:
     """What the report says of the surroundings."""
-    usable = target == "cpu" or torch.cuda.is_available()
-    device = str(describe_device(target)["name"]) if usable else "no GPU"
-    return {"python": platform.python_version(), "torch": torch.__version__, "device": device}
+    device = "no GPU"
+    if target == "cpu" or torch.cuda.is_available():
+        found = describe_device(target)
+        device = f"{found['name']}, {found['cores']} cores, {found['simd']}" if target == "cpu" else str(found["name"])
+    return {
+        "device": device,
+        "compiler": compiler_versions(target),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
 
 
 def _trace(model: torch.nn.Module, inputs: Any, named: list[tuple[torch.Tensor, str]]) -> Graph:

@@ -32,7 +32,9 @@ from cuda_agent_judge.toolchain import Style, Target, Toolchain, ToolchainFault,
 BINDING_FILES = ("binding.cpp", "binding_registry.h")
 LIBRARY = "cuda_extension.so"
 KEPT_LIBRARIES = 4
+_TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PUBLISHED = re.compile(r"\bREGISTER_BINDING\s*\(")
 _PYBIND = re.compile(r"\bPYBIND11_MODULE\s*\(\s*(\w+)")
 _UNRESOLVED = re.compile(r"undefined reference to [`'\"](.+?)['\"]\s*$", re.MULTILINE)
 _FOUND_AT_LOAD = re.compile(r"(GOMP_|omp_|aoti_torch_|torch_|_?Py)")
@@ -70,7 +72,7 @@ def build(
     target: Target,
     clean: bool = False,
     timeout_s: float = 600,
-    template: Path | None = None,
+    template: Path = _TEMPLATE,
     arch: str | None = None,
 ) -> BuildResult:
     """Build what stands in `workspace`; never raises for a faulty submission or a missing compiler.
@@ -85,30 +87,29 @@ def build(
     except (SourceFault, BuildFault) as fault:
         return BuildResult(False, None, "none", time.monotonic() - started, str(fault), str(fault))
     if style == "none":
-        return BuildResult(
-            True, None, "none", time.monotonic() - started, f"no sources in {KERNELS}/: nothing to build"
-        )
-    template = template or Path(__file__).resolve().parent.parent / "workspace"
+        return BuildResult(True, None, style, time.monotonic() - started, f"no sources in {KERNELS}/: nothing to build")
+    note = _binding_note(workspace, template)
     outcome = BuildResult(False, None, style, 0.0, "")
     try:
         toolchain = find_toolchain(target, style, arch)
-        with _locked(out_dir, started + timeout_s):
-            made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s)
+        made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s)
+        with _locked(out_dir, made.deadline):
             library, log = made.run(clean)
-        outcome = dataclasses.replace(outcome, ok=True, library=library, log=_binding_note(workspace, template) + log)
+        outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log)
     except BuildTimeout as timeout:
         reason = str(timeout) or f"the build took longer than {timeout_s:g} s and was stopped: make the sources smaller"
         outcome = dataclasses.replace(outcome, log=reason, reason=reason, timed_out=True)
     except BuildFault as fault:
-        log = _binding_note(workspace, template) + fault.log
-        outcome = dataclasses.replace(outcome, log=log, reason=str(fault))
-    except (SourceFault, ToolchainFault) as fault:
-        outcome = dataclasses.replace(outcome, log=str(fault), reason=str(fault))
-    except OSError as error:
-        todo = "free space on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
-        reason = f"the build directory {out_dir} cannot be written ({error.strerror}): {todo}"
+        outcome = dataclasses.replace(outcome, log=note + fault.log, reason=str(fault))
+    except (SourceFault, ToolchainFault, OSError) as fault:
+        reason = _unwritable(out_dir, fault) if isinstance(fault, OSError) else str(fault)
         outcome = dataclasses.replace(outcome, log=reason, reason=reason)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started)
+
+
+def _unwritable(out_dir: Path, error: OSError) -> str:
+    todo = "free space on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+    return f"the build directory {out_dir} cannot be written ({error.strerror}): {todo}"
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,13 @@ def _style(submission: Submission, target: Target) -> Style:
         raise BuildFault(f"{cuda} is CUDA, but the target is cpu: write it in C++ as {cuda.removesuffix('.cu')}.cpp")
     style: Style = "stable" if sources else "none"
     for name in sources:
-        module = _PYBIND.search(_COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace")))
+        text = _COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace"))
+        if _PUBLISHED.search(text):
+            raise BuildFault(
+                f"{name} uses REGISTER_BINDING, which is not built yet: register with REGISTER_KERNEL of "
+                "binding_registry.h, or put PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) into this file"
+            )
+        module = _PYBIND.search(text)
         if module is None:
             continue
         style = "pybind"

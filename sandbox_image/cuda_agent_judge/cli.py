@@ -17,7 +17,7 @@ COMMANDS = ("analyze", "compile", "verify", "profile", "verdict")
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="judge", description="Judge a submission against its operator.")
-    made.add_argument("command", choices=COMMANDS)
+    made.add_argument("command", choices=COMMANDS, help="docs/judge.md describes each")
     made.add_argument("--session", type=Path, help="session directory; default $CUDA_AGENT_JUDGE_SESSION")
     made.add_argument("--workspace", type=Path, help="default: the current directory")
     made.add_argument("--final", action="store_true", help="verdict: clean build, more rounds")

@@ -7,7 +7,6 @@ element of each floating input of the call before.
 
 import torch
 
-VARIANTS = ("native", "signed", "sparse")
 _ASSERTING = ("binary_cross_entropy", "bernoulli", "multinomial")
 """On a GPU these abort the context when a value leaves their domain."""
 

@@ -72,7 +72,7 @@ class Judgement:
     def build_only(self, sealed: Sealed) -> None:
         """Compile and nothing else."""
         built = self._build(sealed)
-        reason = f"built in {built.seconds:.1f} s" if built.library else "there is nothing to build under kernels/"
+        reason = "the extension is built" if built.library else "there is nothing to build under kernels/"
         self.report = replace(self.report, status="compiled", reason=reason, details=built.log)
 
     def _build(self, sealed: Sealed) -> BuildResult:

@@ -33,6 +33,8 @@ def lines(report: Report) -> list[str]:
         f"(limit {error.max_error_limit:.1e})"
         for error in report.errors
     ]
+    if report.command == "compile" and report.build_s is not None:
+        shown.append(f"[TIME] Compilation took {report.build_s:.2f}s")
     shown += _times(report)
     return shown + [f"note: {note}" for note in report.notes]
 

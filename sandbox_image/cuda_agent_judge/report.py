@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 SCHEMA = 1
+TARGET_RATIO = 0.95
+"""A win is a time below this share of the baseline's."""
 
 Command = Literal["analyze", "compile", "verify", "profile", "verdict"]
 Status = Literal[
@@ -142,6 +144,11 @@ class Report:
             return cls(**values)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"the judge's report is malformed: {error}") from error
+
+
+def side_name(side: str) -> str:
+    """Name a side of a measurement for people: "compile" is torch.compile."""
+    return "torch.compile" if side == "compile" else side
 
 
 def _restored(error: dict[str, Any]) -> dict[str, Any]:

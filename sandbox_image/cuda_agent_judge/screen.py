@@ -28,12 +28,6 @@ class Screening:
     degenerate: str | None = None
     """One sentence: why a right result says nothing (a constant or the input itself passes)."""
     notes: tuple[str, ...] = ()
-    mutates_inputs: bool = False
-    """The reference writes into its inputs, so a submission may too."""
-    needs_signs: bool = False
-    """With get_inputs() alone the input itself or one remembered result passes: judge on some `flip_signs` too."""
-    fixed_inputs: bool = False
-    """get_inputs() returns the same values whatever the seed."""
 
 
 def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
@@ -124,28 +118,27 @@ class _Look:
             notes.append("forward takes no tensors: its result depends on the parameters alone")
             return Screening(notes=tuple(notes))
         other = self.draw(self.seed + 1)
-        fixed = _same(tensors, _tensors(other))
         look = self
-        if fixed:
+        if _same(tensors, _tensors(other)):
             notes.append("get_inputs() returns the same values whatever the seed; signs are changed instead")
             if not any(tensor.is_floating_point() for tensor in tensors):
-                return Screening(None, None, tuple(notes), mutates, False, fixed)
+                return Screening(notes=tuple(notes))
             look = dataclasses.replace(self, draw=lambda seed: flip_signs(self.given, seed))
-        degenerate, needs_signs = look.verdict(notes, mutates)
-        return Screening(None, degenerate, tuple(notes), mutates, needs_signs or fixed, fixed)
+        degenerate = look.degenerate(notes, mutates)
+        return Screening(None, degenerate, tuple(notes))
 
-    def verdict(self, notes: list[str], mutates: bool) -> tuple[str | None, bool]:
-        """Why the result says nothing, if so, and whether signs are needed to tell it from the input."""
+    def degenerate(self, notes: list[str], mutates: bool) -> str | None:
+        """Why the result says nothing, if so."""
         if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
-            return "every value of the result is NaN, so a constant passes", False
+            return "every value of the result is NaN, so a constant passes"
         if self._always(self._like_first):
-            return "the result does not depend on the inputs (a constant passes)", False
+            return "the result does not depend on the inputs (a constant passes)"
         if mutates or not self._always(_is_input):
-            return None, False
+            return None
         if _is_input(*self._run(flip_signs(self.given, self.seed))):
-            return "the result is an input unchanged, so returning the input passes", False
+            return "the result is an input unchanged, so returning the input passes"
         notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
-        return None, True
+        return None
 
     def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
         """Whether it holds for draw after draw; most operators differ at the first."""

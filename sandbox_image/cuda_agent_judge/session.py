@@ -38,7 +38,7 @@ class Session:
 
     @property
     def cache_dir(self) -> Path:
-        """Inductor's cache and references."""
+        """Inductor's cache."""
         return self.path / "cache"
 
     @property
@@ -66,7 +66,7 @@ class Session:
             os.close(fd)
 
     def remember_baselines(self, key: str, value: dict[str, Any]) -> None:
-        """Keep the baselines' times of one operator, torch and device for display."""
+        """Keep the baselines' times under what they depend on, for whoever reads the session."""
         path = self.path / "baselines.json"
         try:
             known = json.loads(path.read_text())

@@ -15,6 +15,7 @@ Style = Literal["stable", "pybind", "none"]
 
 # The letter "a" unlocks what exists on one generation only (wgmma, tcgen05).
 _SPECIFIC = {"9.0": "90a", "10.0": "100a", "10.3": "103a", "12.0": "120a"}
+_VENDOR = ("cublas", "cublasLt", "cudnn")
 _CXX_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp", "-fno-math-errno", "-fmax-errors=20")
 
 
@@ -78,7 +79,14 @@ class Toolchain:
             names.append("cudart")
         # No -fopenmp: libgomp's symbols come from the runtime that torch has loaded, else there are two thread pools.
         flags = ["-shared", "-Wl,-z,defs", "-Wl,--warn-unresolved-symbols", "-Wl,--no-as-needed"]
-        return [self.cxx, *map(str, objects), *flags, *search, *(f"-l{name}" for name in names), "-o", str(library)]
+        libraries = [*(f"-l{name}" for name in names), "-Wl,--as-needed", *self._vendor_libraries()]
+        return [self.cxx, *map(str, objects), *flags, *search, *libraries, "-o", str(library)]
+
+    def _vendor_libraries(self) -> list[str]:
+        """What a submission may call where it is installed; loaded only by one that does."""
+        if self.cuda is None:
+            return []
+        return [f"-l{name}" for name in _VENDOR if (self.cuda.home / f"lib64/lib{name}.so").exists()]
 
     def trusted_folders(self) -> list[Path]:
         """Folders whose headers do not change with the workspace."""
@@ -131,9 +139,31 @@ def build_environment(scratch: Path) -> dict[str, str]:
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", "HOME": str(scratch), "TMPDIR": str(scratch)}
 
 
-def _find_cuda(arch: str | None) -> Cuda:
+def compiler_versions(target: Target) -> str:
+    """Name the compilers with their versions ("g++ 13.2.0, nvcc 13.0.48"); one that is missing is left out."""
+    asked = [("g++", shutil.which("g++"), "-dumpfullversion", r"([\d.]+)")]
+    if target == "cuda":
+        asked.append(("nvcc", _find_nvcc(), "--version", r"release .*V([\d.]+)"))
+    versions = [(name, _said(path, option, pattern)) for name, path, option, pattern in asked if path]
+    return ", ".join(f"{name} {version}" for name, version in versions)
+
+
+def _said(program: str, option: str, pattern: str) -> str:
+    try:
+        told = subprocess.run([program, option], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "of an unknown version"
+    found = re.search(pattern, told.stdout)
+    return found[1] if found else "of an unknown version"
+
+
+def _find_nvcc() -> str | None:
     named = [os.path.join(os.environ[name], "bin/nvcc") for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    found = next(filter(None, (shutil.which(path) for path in [*named, "nvcc", "/usr/local/cuda/bin/nvcc"])), None)
+    return next(filter(None, (shutil.which(path) for path in [*named, "nvcc", "/usr/local/cuda/bin/nvcc"])), None)
+
+
+def _find_cuda(arch: str | None) -> Cuda:
+    found = _find_nvcc()
     if found is None:
         raise ToolchainFault(
             "there is no nvcc on PATH in the sandbox: install the CUDA toolkit or choose the cpu target"

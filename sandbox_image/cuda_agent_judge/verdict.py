@@ -1,30 +1,31 @@
 """From ratios to a verdict."""
 
-from cuda_agent_judge.report import Interval, Status
+from cuda_agent_judge.report import TARGET_RATIO, Interval, Status, side_name
 
-WIN = 0.95
 SLOWER = 1.05
 TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
+_NEED = f"a win needs the whole interval above {1 / TARGET_RATIO:.3f}x"
 
 
 def status_of(ratio: Interval, *, final: bool) -> Status:
     """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval."""
-    if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < WIN and ratio.high > SLOWER:
+    if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < TARGET_RATIO and ratio.high > SLOWER:
         return "inconclusive"
-    if (ratio.high if final else ratio.median) < WIN:
+    if (ratio.high if final else ratio.median) < TARGET_RATIO:
         return "win"
     return "slower" if ratio.median > SLOWER else "tie"
 
 
 def reason_of(status: Status, ratio: Interval, headline: str) -> str:
     """One sentence on the number behind the status."""
-    name = "torch.compile" if headline == "compile" else "eager PyTorch"
-    spread = f"{1 / ratio.median:.3g}x of {name}'s speed [{1 / ratio.high:.3g}, {1 / ratio.low:.3g}]"
+    spread = f"{1 / ratio.median:.3g}x of {side_name(headline)}'s speed [{1 / ratio.high:.3g}, {1 / ratio.low:.3g}]"
     if status == "win":
         return f"the submission is right and runs at {spread}"
     if status == "inconclusive":
         return f"the submission is right but the machine is too noisy to say how fast: {spread}; measure again"
     if status == "slower":
         return f"the submission is right but slower: {spread}"
-    return f"the submission is right and runs at {spread}; a win needs its time to be below {WIN} of the baseline's"
+    if ratio.median < TARGET_RATIO:
+        return f"the submission is right and probably fast enough, but not for certain: {spread}; {_NEED}"
+    return f"the submission is right and runs at {spread}; {_NEED}"

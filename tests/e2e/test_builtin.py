@@ -5,13 +5,6 @@ from pathlib import Path
 
 from tests.e2e.program import cuda_agent
 
-DIAGONAL = """import torch
-class Model(torch.nn.Module):
-    def forward(self, a, b):
-        return torch.diag(a) @ b
-def get_inputs():
-    return [torch.randn(512), torch.randn(512, 512)]
-"""
 SOFTMAX = """import torch
 class Model(torch.nn.Module):
     def forward(self, x):
@@ -27,13 +20,6 @@ def _run(tmp_path: Path, source: str) -> tuple[int, dict[str, object]]:
     done = cuda_agent("optimize", operator, "--run-dir", tmp_path / "run", "--target", "cpu", cwd=tmp_path)
     document: dict[str, object] = json.loads((tmp_path / "run" / "run.json").read_text())
     return done.returncode, document
-
-
-def test_it_reaches_the_target_on_a_product_with_a_diagonal_matrix(tmp_path: Path) -> None:
-    code, document = _run(tmp_path, DIAGONAL)
-    assert code == 0, document
-    assert "target_reached" in json.dumps(document)
-    assert (tmp_path / "run" / "best" / "kernels" / "diagonal_product.cpp").exists()
 
 
 def test_it_gives_up_on_what_it_has_no_recipe_for(tmp_path: Path) -> None:

@@ -26,7 +26,10 @@ def run(tmp_path: Path) -> Path:
         trajectory.add(RunStarted("op", "", "scripted", {}, {}))
         trajectory.add(MessageAdded(1, "assistant", "I will look."))
         trajectory.add(CallStarted(1, "a", "Bash", {"command": "ls kernels"}))
-        trajectory.add(Observation(1, "a", "Bash", "k.cpp", False, 0.1))
+        trajectory.add(Observation(1, "a", "Bash", "k.cpp\x1b[2J", False, 0.1))
+        trajectory.add(CallStarted(1, "b", "TodoWrite", {"todos": [{"content": "Plan", "status": "completed"}]}))
+        edits = [{"old_string": "int x;\n", "new_string": "long x;\nlong y;\n"}]
+        trajectory.add(CallStarted(1, "c", "MultiEdit", {"file_path": "a.cpp", "edits": edits}))
         trajectory.add(Judged(1, {"status": "incorrect", "reason": "off by 3"}))
         trajectory.add(Stopped(1, "gave_up", "no recipe"))
     made.save(
@@ -55,6 +58,13 @@ def test_the_transcript_has_every_message_call_and_verdict(run: Path) -> None:
         done.stdout.index(word) for word in ("I will look.", "ls kernels", "k.cpp", "off by 3", "stopped: gave_up")
     ]
     assert places == sorted(places)
+
+
+def test_the_transcript_shows_plans_and_edits_as_text_and_nothing_a_terminal_obeys(run: Path) -> None:
+    shown = cuda_agent("show", run.name, "--transcript", cwd=run.parent).stdout
+    assert "todos:\n  [x] Plan\n" in shown
+    assert "edits:\n  - int x;\n  + long x;\n  + long y;\n" in shown
+    assert "\x1b" not in shown
 
 
 def test_json_is_one_document_with_the_events_when_asked(run: Path) -> None:

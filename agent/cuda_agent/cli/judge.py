@@ -11,7 +11,9 @@ from cuda_agent.cli import options
 
 def judge(
     operator: options.Operator,
-    submission: Annotated[Path, typer.Argument(metavar="SUBMISSION_DIR", help="Has model_new.py and kernels/.")],
+    submission: Annotated[
+        Path, typer.Argument(metavar="SUBMISSION_DIR", help="A folder with model_new.py and kernels/.")
+    ],
     target: options.Target = None,
     python: options.Python = None,
     precision: options.Precision = None,
@@ -19,7 +21,7 @@ def judge(
     output_lifetime: options.OutputLifetime = None,
     as_json: options.AsJson = False,
 ) -> int:
-    """Take the final verdict on a submission; exit code 0 is a win."""
+    """Build, check and time a submission as a final verdict does. Exit codes: 0 win, 1 any other verdict, 2 usage."""
     import dataclasses  # with the rest: only when a verdict is taken
 
     from cuda_agent.cli.progress import Progress

@@ -12,7 +12,9 @@ from cuda_agent.cli import options
 
 def optimize(
     operator: options.Operator,
-    model: Annotated[str | None, typer.Option(help="Who writes the kernels. (default: builtin)")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Who writes the kernels: builtin, or scripted:FILE.json. (default: builtin)")
+    ] = None,
     sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,

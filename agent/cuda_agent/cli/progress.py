@@ -1,6 +1,7 @@
 """Events of a run as plain lines."""
 
 import sys
+import textwrap
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,8 +16,12 @@ from cuda_agent.trajectory import (
     RunStarted,
     StageStarted,
 )
+from cuda_agent_judge.report import side_name
 
-_WIDTH = 110
+WIDTH = 100
+"""Of a line at most; what does not fit is cut at a word."""
+_MORE = " ..."
+_INDENT = " " * 12
 _STAGES = {
     "sandbox": "starting the sandbox",
     "analyze": "the judge screens and traces the operator",
@@ -30,7 +35,8 @@ class Progress:
 
     def __init__(self, *, to_stderr: bool = False) -> None:
         self._file = sys.stderr if to_stderr else sys.stdout
-        self._best = 0.0
+        self._passed: dict[str, tuple[bool, bool, float]] = {}
+        """By submission: whether it has a final win, a final verdict, and its speedup."""
 
     def line(self, text: str) -> None:
         """Print one line at once."""
@@ -38,61 +44,74 @@ class Progress:
             print(text, file=self._file, flush=True)
 
     def on_output(self, data: bytes) -> None:
-        """Leave out what commands print; the observation's first line is shown when they end."""
+        """Leave out what commands print; the observation's last line is shown when they end."""
 
     def on_event(self, event: Event) -> None:
-        """Print the event's line, if it has one."""
+        """Print the event's lines, if it has any."""
         for text in self._lines(event):
             self.line(text)
 
     def _lines(self, event: Event) -> list[str]:
         match event:
             case RunStarted():
-                return [f"operator {event.operator}, model {event.model}"]
+                return _wrapped(f"operator {event.operator}, model {event.model}")
             case StageStarted() if event.name in _STAGES:
                 return [f"{_STAGES[event.name]} ..."]
             case Notice():
-                return [event.text]
+                return _wrapped(event.text)
             case MessageAdded(role="assistant") if event.content:
-                return [f"[turn {event.turn}] {_first_line(event.content)}"]
+                return _wrapped(f"[turn {event.turn}] {_first_paragraph(event.content)}", most=2)
             case CallStarted():
-                return [f"[turn {event.turn}]   {event.name}: {_call(event.arguments or {})}"]
+                return _wrapped(f"[turn {event.turn}]   {event.name}: {_call(event.arguments or {})}", most=1)
             case Observation():
-                return [f"            {'failed: ' if event.is_error else ''}{_last_line(event.text)}"]
+                return _wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=1)
             case Judged():
-                return [f"verdict: {self._verdict(event.report)}"]
+                return _wrapped(self._verdict(event.report), most=3)
             case _:
                 return []
 
     def _verdict(self, report: Mapping[str, Any]) -> str:
+        kind = "final verdict" if report.get("final") else "verdict"
         headline = report.get("headline", "compile")
         one = report.get("speedup", {}).get(headline)
+        self._remember(report, one)
         if one is None:
-            return f"{report['status']}: {_first_line(report.get('reason', ''))}"
-        if report["status"] in ("win", "tie", "slower"):
-            self._best = max(self._best, one["median"])
-        name = "torch.compile" if headline == "compile" else headline
-        return f"{report['status']}, {one['median']:.3g}x over {name} (best so far {self._best:.3g}x)"
+            return f"{kind}: {report['status']}: {report.get('reason', '')}"
+        best = max(self._passed.values(), default=(False, False, 0.0))[-1]
+        more = f" (best so far {best:.3g}x)" if best not in (0.0, one["median"]) else ""
+        return f"{kind}: {report['status']}, {one['median']:.3g}x over {side_name(headline)}{more}"
+
+    def _remember(self, report: Mapping[str, Any], one: Mapping[str, float] | None) -> None:
+        key = report.get("submission_sha256", "")
+        if one is not None and report["status"] in ("win", "tie", "slower"):
+            final = bool(report.get("final"))
+            self._passed[key] = (final and report["status"] == "win", final, one["median"])
+        elif report["status"] != "inconclusive":
+            self._passed.pop(key, None)
 
 
 def _call(arguments: Mapping[str, Any]) -> str:
     for key in ("description", "command", "file_path", "pattern"):
         if isinstance(arguments.get(key), str):
-            return _first_line(arguments[key])
+            return _first_paragraph(arguments[key])
     todos = arguments.get("todos")
     return f"{len(todos)} items" if isinstance(todos, list) else ""
 
 
-def _first_line(text: str) -> str:
-    return _cut(next((line.strip() for line in text.splitlines() if line.strip()), ""))
+def _first_paragraph(text: str) -> str:
+    return text.strip().partition("\n\n")[0]
 
 
 def _last_line(text: str) -> str:
     # The judge's commands end with a JSON line for programs; a person reads the one before.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("{")]
-    return _cut(lines[-1] if lines else "")
+    return lines[-1] if lines else ""
 
 
-def _cut(text: str) -> str:
-    text = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+def _wrapped(text: str, *, most: int | None = None) -> list[str]:
+    """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
+    plain = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
+    cut = most is not None  # what is never cut may hold a path, which stays in one piece
+    width = WIDTH - len(_MORE) if cut else WIDTH
+    lines = textwrap.wrap(plain, width, subsequent_indent=_INDENT, break_long_words=cut, break_on_hyphens=False)
+    return [*lines[: most - 1], lines[most - 1] + _MORE] if most is not None and len(lines) > most else lines

@@ -10,11 +10,11 @@ from cuda_agent.cli import options
 
 
 def show(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as its last line named it.")],
     transcript: Annotated[bool, typer.Option("--transcript", help="Every message, call and verdict.")] = False,
     as_json: options.AsJson = False,
 ) -> int:
-    """Tell what happened in a run."""
+    """Say how a run ended; with --transcript also everything that was said and done in it."""
     from cuda_agent.cli.transcript import lines  # heavy: only when something is shown
     from cuda_agent.run_dir import RunDir, load_document
     from cuda_agent.runs import summary

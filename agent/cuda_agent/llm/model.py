@@ -37,7 +37,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one reply. An unknown price is None, never 0."""
+    """Tokens of one reply. A price of None is unknown; 0 is known to be free."""
 
     input_tokens: int = 0
     output_tokens: int = 0

@@ -7,16 +7,17 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import JudgeTimeout, Submission
 from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
-from cuda_agent.loop.calls import Calls, Repeats, TimeLeft
+from cuda_agent.loop.calls import Calls, Repeats
 from cuda_agent.loop.referee import Referee, headline_speedup, reaches_target
-from cuda_agent.loop.stop import Limits, Stop, StopReason
+from cuda_agent.loop.stop import Limits, Stop, StopReason, TimeLeft
 from cuda_agent.prompting import Prompts, ratio_line, speedup_line
 from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory
-from cuda_agent_judge.report import Report
+from cuda_agent_judge.report import Report, side_name
 from cuda_agent_tools.sandbox import SandboxLost
 
 MAX_DETAILS_CHARS = 6_000
@@ -64,11 +65,10 @@ class Agent:
         self.usage: list[Usage] = []
         self.stop: Stop | None = None
 
-    def say(self, content: str, *, role: str = "user") -> None:
+    def say(self, content: str, *, role: Literal["system", "user"] = "user") -> None:
         """Put a message of the runtime into the conversation."""
-        message = Message(role="system" if role == "system" else "user", content=content)
-        self.messages.append(message)
-        self._trajectory.add(MessageAdded(self.turn, "system" if role == "system" else "user", content))
+        self.messages.append(Message(role, content))
+        self._trajectory.add(MessageAdded(self.turn, role, content))
 
     def step(self) -> Turn:
         """Ask the model once and answer its calls.
@@ -215,7 +215,7 @@ class Agent:
 
     def _polish(self, reply: Reply, report: Report | None) -> Stop | None:
         best = self._referee.best
-        reached = f"{headline_speedup(best.report):.2f}x over {best.report.headline}" if best else ""
+        reached = f"{headline_speedup(best.report):.2f}x over {side_name(best.report.headline)}" if best else ""
         if self._polish_left is None:
             self._polish_left = self._limits.polish
             self._referee.polishing = True
@@ -235,20 +235,17 @@ class Agent:
             self._tell(report)
 
     def _tell(self, report: Report) -> None:
+        said = {
+            "status": report.status,
+            "reason": report.reason.rstrip("."),
+            "details": report.details[:MAX_DETAILS_CHARS].rstrip(),
+        }
         if report.final:
-            values = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
-            self.say(self._prompts.nudge("final_failed", reason=report.reason, **values))
+            more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
+            self.say(self._prompts.nudge("final_failed", **said, **more))
             return
-        self.say(
-            self._prompts.nudge(
-                "not_there_yet",
-                status=report.status,
-                reason=report.reason,
-                details=report.details[:MAX_DETAILS_CHARS],
-                speedup=speedup_line(report),
-                turns_left=self._limits.max_turns - self.turn,
-            )
-        )
+        left = self._limits.max_turns - self.turn
+        self.say(self._prompts.nudge("not_there_yet", **said, speedup=speedup_line(report), turns_left=left))
 
     def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
         self._idle = 1 if changed else self._idle + 1

@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cuda_agent.llm.model import ToolCall, ToolSpec
 from cuda_agent.trajectory import CallStarted, Observation, Trajectory
@@ -90,7 +90,3 @@ def _missing(tool: Tool, arguments: Mapping[str, object]) -> str:
     if not names:
         return ""
     return f"{tool.name} needs {', '.join(map(repr, names))}; nothing was run, send the call again with it."
-
-
-TimeLeft = Callable[[], float]
-"""Seconds until the run must end; infinite where there is no limit."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from cuda_agent.config import TARGET_RATIO
 from cuda_agent.judging import VERDICT_TIMEOUT_S, Submission
+from cuda_agent.loop.stop import TimeLeft
 from cuda_agent.run_dir import RunDir
 from cuda_agent.trajectory import Judged, SnapshotTaken, StageStarted, Trajectory
-from cuda_agent_judge.report import Report
+from cuda_agent_judge.report import TARGET_RATIO, Report
 
 _REFUTING = frozenset(
     {"incorrect", "compile_error", "runtime_error", "timeout", "policy", "tampering", "not_counted", "operator_error"}
@@ -66,7 +66,7 @@ class Referee:
         trajectory: Trajectory,
         *,
         finals: int = 3,
-        time_left: Callable[[], float] = lambda: math.inf,
+        time_left: TimeLeft = lambda: math.inf,
     ) -> None:
         self._judge = judge
         self._run = run

@@ -1,7 +1,11 @@
 """Why a run ends, and what bounds it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+
+TimeLeft = Callable[[], float]
+"""Seconds until the run must end; infinite where there is no limit."""
 
 
 class StopReason(StrEnum):

@@ -9,7 +9,6 @@ from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError, OperatorError
 from cuda_agent.judging import SUBMISSION, Judge, Rules, Submission, environment
 from cuda_agent.operators import load
-from cuda_agent.resources import tree, workspace_template
 from cuda_agent.runs.place import choose
 from cuda_agent.runs.scratch import scratch
 from cuda_agent.runs.signals import Signals
@@ -17,11 +16,9 @@ from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, StageStarted
 from cuda_agent_judge.report import Report
 
-_BINDINGS = ("binding.cpp", "binding_registry.h")
-
 
 def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
-    """Take the final verdict on `folder` (model_new.py, kernels/, perhaps its own binding files).
+    """Take the final verdict on `folder` (model_new.py, kernels/).
 
     Raises:
         ConfigError: there is no submission in it.
@@ -31,12 +28,6 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     operator = load(settings.operator)
     submission = _read(folder)
     place = choose(settings)
-    rules = Rules(
-        target=place.target,
-        precision="ieee" if place.target == "cpu" else settings.precision,
-        libraries=settings.libraries,
-        output_lifetime=settings.output_lifetime,
-    )
     with Signals() as signals, ExitStack() as stack:
         base = stack.enter_context(scratch())
         state = base / "state"
@@ -50,7 +41,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
         )
         stack.callback(signals.shield)
         client = Judge(sandbox, python=str(place.python))
-        client.install(operator, rules)
+        client.install(operator, Rules.of(settings, place.target))
         listener.on_event(StageStarted(0, "final verdict"))
         report = client.final_verdict(submission, on_output=listener.on_output)
     if report.status == "operator_error":
@@ -61,15 +52,8 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
 def _read(folder: Path) -> Submission:
     if not (folder / SUBMISSION).is_file():
         raise ConfigError(f"{str(folder)!r} has no {SUBMISSION}; name a folder with {SUBMISSION} and kernels/.")
-    names = [SUBMISSION, *_BINDINGS]
-    if (folder / "kernels").is_dir():
-        names += [path.relative_to(folder).as_posix() for path in sorted((folder / "kernels").rglob("*"))]
-    files = {name: (folder / name).read_bytes() for name in names if _regular(folder / name)}
-    template = tree(workspace_template())
-    for name in _BINDINGS:
-        if name in template:
-            files.setdefault(name, template[name])
-    return Submission(files)
+    paths = [folder / SUBMISSION, *sorted((folder / "kernels").rglob("*"))]
+    return Submission({path.relative_to(folder).as_posix(): path.read_bytes() for path in paths if _regular(path)})
 
 
 def _regular(path: Path) -> bool:

@@ -18,7 +18,7 @@ class Place:
 
     python: Path
     target: Literal["cpu", "cuda"]
-    why: str = ""
+    why: str
     """One line for the person: what `auto` chose and why."""
 
 

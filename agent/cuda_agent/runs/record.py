@@ -88,13 +88,12 @@ def _result(best: Candidate | None, folder: Path) -> dict[str, Any] | None:
 
 
 def _sum(usage: Sequence[Usage]) -> dict[str, Any]:
-    costs = [one.cost_usd for one in usage]
-    known = [cost for cost in costs if cost is not None]
+    costs = [one.cost_usd for one in usage if one.cost_usd is not None]
     return {
         "input_tokens": sum(one.input_tokens for one in usage),
         "output_tokens": sum(one.output_tokens for one in usage),
         "cached_tokens": sum(one.cached_tokens for one in usage),
-        "cost_usd": sum(known) if known and len(known) == len(costs) else None,
+        "cost_usd": sum(costs) if len(costs) == len(usage) else None,
     }
 
 

@@ -119,8 +119,7 @@ class _Work:
             trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
             state = stack.enter_context(scratch())
             trajectory.add(self._started(model))
-            for line in filter(None, [self.place.why]):
-                trajectory.add(Notice(0, line))
+            trajectory.add(Notice(0, self.place.why))
             trajectory.add(StageStarted(0, "sandbox"))
             sandbox = stack.enter_context(
                 LocalSandbox(
@@ -143,7 +142,8 @@ class _Work:
         time_left = self._clock(start)
         python = str(self.place.python)
         judge = Judge(sandbox, python=python)
-        judge.install(self.operator, self._rules())
+        rules = Rules.of(self.settings, self.place.target)
+        judge.install(self.operator, rules)
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
         try:
             report = self._screen(judge, trajectory, time_left)
@@ -165,18 +165,18 @@ class _Work:
             limits=limits,
             time_left=time_left,
         )
-        self._brief(agent, prompts, report, sandbox.workspace)
+        self._brief(agent, prompts, report, rules, sandbox.workspace)
         try:
             agent.run()
         finally:
             self.record.reached(agent.turn, agent.usage, referee.best)
         return agent.stop or Stop(StopReason.INTERRUPTED)
 
-    def _brief(self, agent: Agent, prompts: Prompts, report: Report, workspace: str) -> None:
+    def _brief(self, agent: Agent, prompts: Prompts, report: Report, rules: Rules, workspace: str) -> None:
         context = task_context(
             self.operator,
             report,
-            rules={key: str(value) for key, value in asdict(self._rules()).items()},
+            rules=asdict(rules),
             workspace=workspace,
             max_turns=self.settings.max_turns,
         )
@@ -190,15 +190,6 @@ class _Work:
             return 0.0 if self.signals.must_leave else limit - (time.monotonic() - start)
 
         return time_left
-
-    def _rules(self) -> Rules:
-        settings = self.settings
-        return Rules(
-            target=self.place.target,
-            precision="ieee" if self.place.target == "cpu" else settings.precision,
-            libraries=settings.libraries,
-            output_lifetime=settings.output_lifetime,
-        )
 
     def _workspace_files(self, workspace: str) -> dict[str, bytes]:
         # The operator's own modules must neither stand in for the workspace's commands nor pass for a submission.

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cuda_agent_judge.report import side_name
+
 _VERDICTS = {
     "win": "win: the kernel is right and at least 5 % faster than {baseline}",
-    "tie": "tie: the kernel is right, but less than 5 % faster than {baseline}",
+    "tie": "tie: the kernel is right, but not clearly 5 % faster than {baseline}",
     "slower": "slower: the kernel is right, but slower than {baseline}",
     "incorrect": "incorrect: the kernel's results are wrong",
     "compile_error": "compile error: the kernel does not build",
@@ -18,6 +20,8 @@ _VERDICTS = {
     "not_counted": "not counted: the operator's own result says too little",
     "operator_error": "operator error: the operator cannot be judged",
 }
+_TIMED = ("win", "tie", "slower", "inconclusive")
+"""Their reason is the speedup, which has a line of its own."""
 _REASONS = {
     "target_reached": "the target is reached",
     "gave_up": "the model gave up",
@@ -52,19 +56,19 @@ def run_text(document: Mapping[str, Any], folder: Path) -> str:
 
 def verdict_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the lines on one verdict: in words, latencies, speedups, notes. `result` has the fields of a Report."""
-    baseline = _name(result.get("headline", "compile"))
+    baseline = side_name(result.get("headline", "compile"))
     words = _VERDICTS.get(result["status"], result["status"]).format(baseline=baseline)
     kind = "" if result.get("final") else " (in the loop; no final verdict)"
     lines = [f"Verdict:  {words}{kind}"]
-    if result.get("reason"):
+    if result.get("reason") and result["status"] not in _TIMED:
         lines.append(f"          {result['reason']}")
     lines += _latencies(result)
     lines += _speedups(result)
     if result.get("checked_calls"):
-        lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs; target {result.get('target')}")
+        lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs")
     rules = [f"{key.replace('_', ' ')} {value}" for key, value in result.get("rules", {}).items() if key in _RULES]
     if rules:
-        lines.append(f"Rules:    {', '.join([*rules, f'isolation {result.get("isolation")}'])}")
+        lines.append(f"Rules:    target {result['target']}, {', '.join(rules)}, isolation {result['isolation']}")
     lines += [f"Note:     {note}" for note in result.get("notes", [])]
     return lines
 
@@ -78,15 +82,15 @@ def _latencies(result: Mapping[str, Any]) -> list[str]:
             continue
         peak = f", peak memory {_size(peaks[side])}" if side in peaks else ""
         lines.append(
-            f"Time:     {_name(side):<14} {latency['median']:>10.4g} ms, half of {latency['calls']} calls"
-            f" within {latency['q25']:.4g} to {latency['q75']:.4g} ms{peak}"
+            f"Time:     {side_name(side):<14} {latency['median']:>8.4g} ms, half of {latency['calls']} calls"
+            f" in {latency['q25']:.4g} to {latency['q75']:.4g} ms{peak}"
         )
     return lines
 
 
 def _speedups(result: Mapping[str, Any]) -> list[str]:
     return [
-        f"Speedup:  {one['median']:.3g}x over {_name(name)} (95 % interval {one['low']:.3g} to {one['high']:.3g})"
+        f"Speedup:  {one['median']:.3g}x over {side_name(name)} (95 % interval {one['low']:.3g} to {one['high']:.3g})"
         for name in ("compile", "eager")
         if (one := result.get("speedup", {}).get(name))
     ]
@@ -102,10 +106,6 @@ def _stopped(document: Mapping[str, Any]) -> str:
     detail = f" ({stop['detail']})" if stop.get("detail") else ""
     turns = document.get("turns", 0)
     return f"{words}{detail} after {turns} turn{'' if turns == 1 else 's'}"
-
-
-def _name(side: str) -> str:
-    return "torch.compile" if side == "compile" else side
 
 
 def _size(count: float) -> str:

@@ -1,3 +1,7 @@
+import re
+import tomllib
+from pathlib import Path
+
 import grimp
 import pytest
 
@@ -36,3 +40,13 @@ def test_only_the_composition_root_knows_concrete_models_sandboxes_and_tools_tog
     }
     assert knowing == {"cuda_agent.runs.single"}
     assert concrete <= graph.find_modules_directly_imported_by("cuda_agent.runs.single")
+
+
+def test_the_design_notes_list_the_layers_that_are_checked() -> None:
+    root = Path(__file__).resolve().parents[3]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract.get("containers") == ["cuda_agent"])
+    there = [layer.split(" | ") for layer in layers if not layer.startswith("(")]
+    notes = (root / "docs/design.md").read_text(encoding="utf-8")
+    table = notes.split("| layer | holds |")[1].split("\n\n")[0]
+    assert [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines()[2:]] == there

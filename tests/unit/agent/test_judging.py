@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from tests.unit.agent.fakes import FakeSandbox
 
+from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
-from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission, read_submission
+from cuda_agent.judging import MAX_SUBMISSION_BYTES, Judge, JudgeTimeout, Rules, Submission, read_submission
 from cuda_agent.operators import Operator, load
 from cuda_agent_judge.report import Interval, Report
 
@@ -39,7 +40,7 @@ def sandbox(tmp_path: Path) -> FakeSandbox:
 @pytest.fixture
 def judge(sandbox: FakeSandbox, operator: Operator) -> Judge:
     client = Judge(sandbox, python=sys.executable)
-    client.install(operator, Rules(target="cpu", precision="tf32", libraries="any"))
+    client.install(operator, Rules.of(Settings(operator=operator.path, precision="tf32", libraries="any"), "cpu"))
     return client
 
 
@@ -74,7 +75,7 @@ def test_the_final_verdict_is_on_the_files_given_and_not_on_the_workspace(sandbo
     sandbox.write("kernels/k.cpp", b"other")
     answer = judge.final_verdict(Submission({"model_new.py": b"", "kernels/k.cpp": b"mine"}), timeout_s=60)
     assert answer.reason == "mine"
-    assert answer.notes == ["kernels", "model.py", "model_new.py"]
+    assert answer.notes == ["kernels", "model_new.py"]
     arguments = json.loads((Path(sandbox.workspace) / "seen.json").read_text())[0]
     assert "--final" in arguments
 
@@ -143,12 +144,9 @@ def test_the_submission_is_read_without_links_and_other_files(sandbox: FakeSandb
     for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h", "binding.cpp", "notes.txt"):
         sandbox.write(name, name.encode())
     (Path(sandbox.workspace) / "kernels/link.cpp").symlink_to(tmp_path / "secret")
-    sandbox.write("kernels/big.cpp", b"x" * 4_000_001)
+    sandbox.write("kernels/big.cpp", b"x" * (MAX_SUBMISSION_BYTES + 1))
     found = read_submission(sandbox, sys.executable)
-    assert dict(found.files) == {
-        name: name.encode() for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h", "binding.cpp")
-    }
-    assert list(found.left_out) == ["kernels/big.cpp"]
+    assert dict(found.files) == {name: name.encode() for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h")}
     assert found.exists
 
 

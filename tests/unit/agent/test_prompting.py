@@ -1,13 +1,23 @@
+import dataclasses
+import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jinja2
 import pytest
+from tests.unit.agent.fakes import FakeSandbox
 
+from cuda_agent.config import Settings
 from cuda_agent.operators import load
 from cuda_agent.prompting import Prompts, TaskContext, ratio_line, shorten, speedup_line, summarise, task_context
 from cuda_agent.resources import prompts_dir
 from cuda_agent_judge.report import Interval, Report
+from cuda_agent_tools.bash import Bash
+from cuda_agent_tools.glob import Glob
+from cuda_agent_tools.multi_edit import MultiEdit
+from cuda_agent_tools.todo_write import TodoWrite
+from cuda_agent_tools.tool import Tool
 
 ANALYSIS: dict[str, Any] = {
     "device": {"name": "Some CPU", "cores": 2, "simd": "avx2"},
@@ -53,6 +63,59 @@ def test_the_task_holds_the_source_the_graph_and_the_notes(context: TaskContext)
     text = Prompts(prompts_dir()).task(context)
     for word in ("class Model: ...", "{{ not jinja }}", "aten.mul.Tensor", "helper.py", "a note"):
         assert word in text
+
+
+CHOICES = [
+    {"target": target, **{key: value}}
+    for target in ("cpu", "cuda")
+    for key in ("precision", "libraries", "output_lifetime")
+    for value in get_args(Settings.model_fields[key].annotation)
+]
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()))
+def test_what_the_model_reads_at_first_is_short_and_well_formed(
+    context: TaskContext, choice: dict[str, Any], tmp_path: Path
+) -> None:
+    sandbox = FakeSandbox(tmp_path / "sandbox")
+    tools: list[Tool] = [Bash(sandbox), Glob(sandbox), MultiEdit(sandbox), TodoWrite()]
+    schemas = [[tool.name, tool.description, tool.parameters] for tool in tools]
+    root = Path(__file__).resolve().parents[3]
+    source = load(root / "examples/diag_matmul").source
+    context = dataclasses.replace(context, **choice, source=source, tolerance="close enough")
+    prompts = Prompts(prompts_dir())
+    text = f"{prompts.system(context)}\n{prompts.task(context)}"
+    assert len(text) + len(json.dumps(schemas)) < 18_000
+    fences = [line for line in text.splitlines() if "```" in line]
+    assert all(re.fullmatch(r"```(cpp|python)?", line) for line in fences)
+    assert len(fences) % 2 == 0
+    rules = text.split("# Rules\n\n")[1].split("\n\n")[0].splitlines()
+    assert len(rules) == 5
+    assert all(line.startswith("- ") and line.endswith(".") for line in rules)
+
+
+NUDGES: dict[str, dict[str, Any]] = {
+    "no_submission": {"reason": "there is no model_new.py"},
+    "not_there_yet": {"status": "tie", "reason": "slow", "details": "", "speedup": "Speedup: 1x", "turns_left": 3},
+    "final_failed": {
+        "status": "tie",
+        "reason": "slow",
+        "details": "line 3",
+        "interval": "0.9 to 1.1",
+        "finals_left": 1,
+    },
+    "repeat": {"count": 4, "tool": "Bash"},
+    "cut_off": {},
+    "polish": {"speedup": "2x", "turns_left": 3},
+}
+
+
+def test_every_nudge_has_its_values_in_sentences_of_their_own() -> None:
+    assert sorted(NUDGES) == sorted(path.stem for path in (prompts_dir() / "nudges").iterdir())
+    for name, values in NUDGES.items():
+        text = Prompts(prompts_dir()).nudge(name, **values)
+        assert all(str(value) in text for value in values.values())
+        assert not re.search(r"[.!?][A-Z]|\.\.|\n\n\n|  ", text), text
 
 
 def test_every_template_renders_and_an_unknown_name_is_an_error(tmp_path: Path) -> None:

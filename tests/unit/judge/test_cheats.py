@@ -76,6 +76,11 @@ WRONG = {
     "os._exit in forward": (model_new("os._exit(0)", head="import os"), "runtime_error", "exit code 0"),
     "sys.exit at import": (model_new("return x", head="import sys; sys.exit(0)"), "runtime_error", "SystemExit"),
     "segmentation fault": (model_new("ctypes.string_at(0)", head="import ctypes"), "runtime_error", "SIGSEGV"),
+    "no kernels": (
+        model_new("return cuda_extension.twice(x)", head="import cuda_extension"),
+        "runtime_error",
+        "no source in kernels/",
+    ),
     "no ModelNew": ("import torch\n", "runtime_error", "ModelNew"),
     "syntax error": ("class ModelNew(:\n", "runtime_error", "SyntaxError"),
     "imports the reference": (model_new("return model.Model()(x)", head="import model"), "runtime_error", "model"),

@@ -32,6 +32,7 @@ def test_a_kernel_of_its_own_passes_and_is_compiled_once(judge: Judge) -> None:
     source = model_new("return cuda_extension.twice(x)", head=IMPORT)
     first = judge(source, kernels=KERNEL, libraries="vendor", command="compile")
     assert (first.report.status, first.code) == ("compiled", 0), first.report
+    assert f"[TIME] Compilation took {first.report.build_s:.2f}s\n" in first.stdout
     answer = judge(source, kernels=KERNEL, libraries="vendor")
     assert (answer.report.status, answer.code) == ("correct", 0), answer.report
     assert answer.report.submission_sha256 == first.report.submission_sha256 != ""

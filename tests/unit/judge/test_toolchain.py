@@ -1,12 +1,13 @@
 """Finding compilers and the GPU's architecture."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from cuda_agent_judge.build import build
-from cuda_agent_judge.toolchain import ToolchainFault, find_toolchain, gpu_arch
+from cuda_agent_judge.toolchain import ToolchainFault, compiler_versions, find_toolchain, gpu_arch
 
 KERNEL = """
 #include <cstdint>
@@ -55,6 +56,14 @@ def only_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def test_compilers_are_named_with_their_versions(only_these: Path) -> None:
+    assert re.fullmatch(r"g\+\+ \d+\.[\d.]+", compiler_versions("cpu"))
+    program(only_these, "nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.48'\n")
+    assert compiler_versions("cuda").endswith(", nvcc 13.0.48")
+    (only_these / "g++").unlink()
+    assert compiler_versions("cpu") == ""
+
+
 @pytest.mark.parametrize(
     ("told", "arch"), [("9.0", "90a"), ("8.6", "86"), ("10.0", "100a"), ("12.0", "120a"), ("7.5\n9.0", "75")]
 )
@@ -84,6 +93,15 @@ def test_the_toolkit_is_found_through_a_wrapper(only_these: Path, tmp_path: Path
     cuda = find_toolchain("cuda", "stable", arch="90a").cuda
     assert cuda is not None
     assert cuda.home == home
+
+
+def test_vendor_libraries_are_linked_where_they_are_installed(only_these: Path, tmp_path: Path) -> None:
+    for name in ("include/cuda_runtime.h", "lib64/libcublas.so"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    program(only_these, "nvcc", "")  # only_these is tmp_path / "bin", so tmp_path is the toolkit
+    command = find_toolchain("cuda", "stable", arch="90a").link_command([], Path("x.so"), "stable")
+    assert command[command.index("-Wl,--as-needed") + 1 :] == ["-lcublas", "-o", "x.so"]
 
 
 def test_a_toolkit_without_headers_is_said(only_these: Path) -> None:

@@ -89,8 +89,10 @@ def signature(name: str, nest: Nest) -> str:
 def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -> str:
     if nest.total == 0:
         return f"{signature(name, nest)} {{}}\n"
-    tiled = options.tiled and nest.tile_axis is not None
-    body = _tiled(nest, options, functions) if tiled else _rows(nest, options, functions)
+    if options.tiled and nest.tile_axis is not None:
+        body = _tiled(nest, nest.tile_axis, options, functions)
+    else:
+        body = _rows(nest, options, functions)
     return "\n".join([f"{signature(name, nest)} {{", *(f"  {line}" if line else "" for line in body), "}", ""])
 
 
@@ -116,11 +118,7 @@ def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  for (int64_t row = first; row < last; ++row) {",
         *(f"    {line}" for line in decompose(nest, outer, "row")),
         *(f"    {line}" for line in _row_pointers(nest, nest.accesses, outer, "begin")),
-        *(
-            f"    {STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? "
-            f"staged_{b.name} + (row - first) * count : {b.name} + row * kInner + begin;"
-            for b in nest.outputs
-        ),
+        *(f"    {line}" for line in _output_pointers(nest, "row * kInner + begin", " + (row - first) * count")),
         *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
         "  }",
         *_flush(nest, "first * kInner + begin", "(last - first) * count", options),
@@ -130,9 +128,7 @@ def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
     ]
 
 
-def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
-    axis = nest.tile_axis
-    assert axis is not None
+def _tiled(nest: Nest, axis: int, options: CpuOptions, functions: set[str]) -> list[str]:
     moved = [access for access in nest.accesses if nest.is_transposed(access)]
     direct = [access for access in nest.accesses if not nest.is_transposed(access)]
 
@@ -164,10 +160,7 @@ def _tiled(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  for (int64_t line = 0; line < lines; ++line) {",
         f"    const int64_t d{axis} = top + line;",
         *(f"    {line}" for line in _row_pointers(nest, direct, [*outer, axis], "begin")),
-        *(
-            f"    {STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? staged_{b.name} : {b.name} + {row};"
-            for b in nest.outputs
-        ),
+        *(f"    {line}" for line in _output_pointers(nest, row, "")),
         *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
         *(f"  {line}" for line in _flush(nest, row, "count", options)),
         "  }",
@@ -204,6 +197,13 @@ def _row_pointers(nest: Nest, accesses: "tuple[Access, ...] | list[Access]", out
     return [
         f"const {STORED[a.buffer.spec.dtype]}* {a.name} = {a.buffer.name} + ({offset_text(a.index, outer, begin)});"
         for a in accesses
+    ]
+
+
+def _output_pointers(nest: Nest, place: str, staged: str) -> list[str]:
+    return [
+        f"{STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? staged_{b.name}{staged} : {b.name} + {place};"
+        for b in nest.outputs
     ]
 
 

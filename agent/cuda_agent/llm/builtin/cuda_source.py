@@ -115,6 +115,18 @@ def _divides(width: int, nest: Nest, streams: list[Access]) -> bool:
 
 def _flat(name: str, nest: Nest, options: CudaOptions, functions: set[str]) -> str:
     width = vector_width(nest) if options.vector else 1
+    lines = [
+        *_flat_elements(name, nest, functions),
+        "",
+        *_flat_kernel(name, nest),
+        "",
+        *_flat_launcher(name, nest, width),
+    ]
+    return "\n".join(lines)
+
+
+def _flat_elements(name: str, nest: Nest, functions: set[str]) -> list[str]:
+    """Write the function that computes N elements from `flat` on."""
     outer = list(range(len(nest.sizes) - 1))
 
     def element(access: Access) -> str:
@@ -126,7 +138,7 @@ def _flat(name: str, nest: Nest, options: CudaOptions, functions: set[str]) -> s
     emitted = emit_nest(nest, element, outer, "(column + lane)", begin="0")
     functions |= emitted.functions
     index = index_type(nest)
-    flat = [
+    body = [
         f"const {index} column = flat % kInner;" if outer else f"[[maybe_unused]] const {index} column = flat;",
         *([f"const {index} row = flat / kInner;"] if outer else []),
         *decompose(nest, outer, "row", index),
@@ -142,34 +154,35 @@ def _flat(name: str, nest: Nest, options: CudaOptions, functions: set[str]) -> s
         "}",
         *(f"store<kStreaming>({b.name} + flat, pack_{b.name});" for b in nest.outputs),
     ]
+    return [
+        "template <int N>",
+        f"static __device__ __forceinline__ void {name}_elements({index} flat, {_parameters(nest)}) {{",
+        *([f"  constexpr {index} kInner = {nest.inner};"] if outer else []),
+        *(f"  {line}" for line in body),
+        "}",
+    ]
+
+
+def _flat_kernel(name: str, nest: Nest) -> list[str]:
+    index = index_type(nest)
     arguments = ", ".join(_names(nest))
-    return "\n".join(
-        [
-            "template <int N>",
-            f"static __device__ __forceinline__ void {name}_elements({index} flat, {_parameters(nest)}) {{",
-            *([f"  constexpr {index} kInner = {nest.inner};"] if outer else []),
-            *(f"  {line}" for line in flat),
-            "}",
-            "",
-            "template <int N>",
-            f"__global__ void __launch_bounds__(kBlock) {name}_kernel({_parameters(nest)}) {{",
-            f"  constexpr {index} kTotal = {nest.total}, kVectors = kTotal / N;",
-            f"  const {index} step = static_cast<{index}>(gridDim.x) * kBlock * kItems;",
-            f"  const {index} start = static_cast<{index}>(blockIdx.x) * kBlock * kItems + threadIdx.x;",
-            f"  for ({index} first = start; first < kVectors; first += step) {{",
-            "#pragma unroll",
-            "    for (int item = 0; item < kItems; ++item) {",
-            f"      const {index} vector = first + item * kBlock;",
-            f"      if (vector < kVectors) {name}_elements<N>(vector * N, {arguments});",
-            "    }",
-            "  }",
-            "  if (kTotal % N != 0 && blockIdx.x == 0 && threadIdx.x < kTotal % N)",
-            f"    {name}_elements<1>(kVectors * N + threadIdx.x, {arguments});",
-            "}",
-            "",
-            *_flat_launcher(name, nest, width),
-        ]
-    )
+    return [
+        "template <int N>",
+        f"__global__ void __launch_bounds__(kBlock) {name}_kernel({_parameters(nest)}) {{",
+        f"  constexpr {index} kTotal = {nest.total}, kVectors = kTotal / N;",
+        f"  const {index} step = static_cast<{index}>(gridDim.x) * kBlock * kItems;",
+        f"  const {index} start = static_cast<{index}>(blockIdx.x) * kBlock * kItems + threadIdx.x;",
+        f"  for ({index} first = start; first < kVectors; first += step) {{",
+        "#pragma unroll",
+        "    for (int item = 0; item < kItems; ++item) {",
+        f"      const {index} vector = first + item * kBlock;",
+        f"      if (vector < kVectors) {name}_elements<N>(vector * N, {arguments});",
+        "    }",
+        "  }",
+        "  if (kTotal % N != 0 && blockIdx.x == 0 && threadIdx.x < kTotal % N)",
+        f"    {name}_elements<1>(kVectors * N + threadIdx.x, {arguments});",
+        "}",
+    ]
 
 
 def _flat_load(access: Access, outer: list[int]) -> list[str]:
@@ -213,6 +226,23 @@ def _flat_launcher(name: str, nest: Nest, width: int) -> list[str]:
 
 
 def _tiled(name: str, nest: Nest, axis: int, functions: set[str]) -> str:
+    count = nest.total // (nest.inner * nest.sizes[axis])
+    return "\n".join(
+        [
+            *_tiled_kernel(name, nest, axis, count, functions),
+            "",
+            f'extern "C" void {name}({_parameters(nest)}, cudaStream_t stream) {{',
+            f"  constexpr int64_t kTasks = {count * -(-nest.sizes[axis] // 32) * -(-nest.inner // 32)}LL;",
+            "  const unsigned blocks = static_cast<unsigned>(kTasks < 65536 ? kTasks : 65536);",
+            f"  {name}_kernel<<<blocks, dim3(kTile, kTileStep), 0, stream>>>({', '.join(_names(nest))});",
+            "}",
+            "",
+        ]
+    )
+
+
+def _tiled_kernel(name: str, nest: Nest, axis: int, count: int, functions: set[str]) -> list[str]:
+    """Write the kernel for `count` matrices, each brought tile by tile through shared memory."""
     moved = [access for access in nest.accesses if nest.is_transposed(access)]
     outer = [k for k in range(len(nest.sizes) - 1) if k != axis]
 
@@ -224,49 +254,43 @@ def _tiled(name: str, nest: Nest, axis: int, functions: set[str]) -> str:
     emitted = emit_nest(nest, element, [*outer, axis], "0", begin="column")
     functions |= emitted.functions
     index = index_type(nest)
+    return [
+        f"__global__ void __launch_bounds__(kTile * kTileStep) {name}_kernel({_parameters(nest)}) {{",
+        f"  constexpr {index} kLines = {nest.sizes[axis]}, kInner = {nest.inner}, kOuter = {count};",
+        f"  constexpr {index} kDown = (kLines + kTile - 1) / kTile, kAcross = (kInner + kTile - 1) / kTile;",
+        *(f"  __shared__ {STORED[a.buffer.spec.dtype]} tile_{a.name}[kTile][kTile + 1];" for a in moved),
+        f"  for ({index} task = blockIdx.x; task < kOuter * kDown * kAcross; task += gridDim.x) {{",
+        f"    const {index} begin = task % kAcross * kTile, top = task / kAcross % kDown * kTile;",
+        *([f"    const {index} outer = task / (kAcross * kDown);"] if outer else []),
+        *(f"    {line}" for line in decompose(nest, outer, "outer", index)),
+        "    for (int row = threadIdx.y; row < kTile; row += kTileStep) {",
+        f"      const {index} column = begin + row, line = top + threadIdx.x;",
+        "      if (column < kInner && line < kLines) {",
+        *(f"        {_tile_load(access, outer)}" for access in moved),
+        "      }",
+        "    }",
+        "    __syncthreads();",
+        "    for (int row = threadIdx.y; row < kTile; row += kTileStep) {",
+        f"      const {index} column = begin + threadIdx.x, d{axis} = top + row;",
+        f"      if (column < kInner && d{axis} < kLines) {{",
+        *(f"        {line}" for line in emitted.statements),
+        *(f"        {line}" for line in _tile_stores(nest, sorted([*outer, axis]), emitted.results)),
+        "      }",
+        "    }",
+        "    __syncthreads();",
+        "  }",
+        "}",
+    ]
+
+
+def _tile_stores(nest: Nest, axes: list[int], results: Sequence[str]) -> list[str]:
     steps = output_steps(nest)
-    place = " + ".join([*(step_text(f"d{k}", steps[k]) for k in sorted([*outer, axis])), "column"])
-    count = nest.total // (nest.inner * nest.sizes[axis])
-    return "\n".join(
-        [
-            f"__global__ void __launch_bounds__(kTile * kTileStep) {name}_kernel({_parameters(nest)}) {{",
-            f"  constexpr {index} kLines = {nest.sizes[axis]}, kInner = {nest.inner}, kOuter = {count};",
-            f"  constexpr {index} kDown = (kLines + kTile - 1) / kTile, kAcross = (kInner + kTile - 1) / kTile;",
-            *(f"  __shared__ {STORED[a.buffer.spec.dtype]} tile_{a.name}[kTile][kTile + 1];" for a in moved),
-            f"  for ({index} task = blockIdx.x; task < kOuter * kDown * kAcross; task += gridDim.x) {{",
-            f"    const {index} begin = task % kAcross * kTile, top = task / kAcross % kDown * kTile;",
-            *([f"    const {index} outer = task / (kAcross * kDown);"] if outer else []),
-            *(f"    {line}" for line in decompose(nest, outer, "outer", index)),
-            "    for (int row = threadIdx.y; row < kTile; row += kTileStep) {",
-            f"      const {index} column = begin + row, line = top + threadIdx.x;",
-            "      if (column < kInner && line < kLines) {",
-            *(f"        {_tile_load(access, outer)}" for access in moved),
-            "      }",
-            "    }",
-            "    __syncthreads();",
-            "    for (int row = threadIdx.y; row < kTile; row += kTileStep) {",
-            f"      const {index} column = begin + threadIdx.x, d{axis} = top + row;",
-            f"      if (column < kInner && d{axis} < kLines) {{",
-            *(f"        {line}" for line in emitted.statements),
-            *(
-                f"        store<kStreaming>({b.name} + ({place}), Pack<{STORED[b.spec.dtype]}, 1>"
-                f"{{{{{stored(b.spec.dtype, result)}}}}});"
-                for b, result in zip(nest.outputs, emitted.results, strict=True)
-            ),
-            "      }",
-            "    }",
-            "    __syncthreads();",
-            "  }",
-            "}",
-            "",
-            f'extern "C" void {name}({_parameters(nest)}, cudaStream_t stream) {{',
-            f"  constexpr int64_t kTasks = {count * -(-nest.sizes[axis] // 32) * -(-nest.inner // 32)}LL;",
-            "  const unsigned blocks = static_cast<unsigned>(kTasks < 65536 ? kTasks : 65536);",
-            f"  {name}_kernel<<<blocks, dim3(kTile, kTileStep), 0, stream>>>({', '.join(_names(nest))});",
-            "}",
-            "",
-        ]
-    )
+    place = " + ".join([*(step_text(f"d{k}", steps[k]) for k in axes), "column"])
+    return [
+        f"store<kStreaming>({b.name} + ({place}), "
+        f"Pack<{STORED[b.spec.dtype]}, 1>{{{{{stored(b.spec.dtype, result)}}}}});"
+        for b, result in zip(nest.outputs, results, strict=True)
+    ]
 
 
 def _tile_load(access: Access, outer: list[int]) -> str:

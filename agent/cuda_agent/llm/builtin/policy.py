@@ -14,7 +14,7 @@ from cuda_agent.llm.builtin.graph import Unsupported, read_graph
 from cuda_agent.llm.builtin.history import Event, Purpose, command_for, read_events, was_answered
 from cuda_agent.llm.builtin.progress import MAX_TRIES, Fate, Progress, find_analysis, replay
 from cuda_agent.llm.builtin.recipes import choose
-from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec
+from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec, Usage
 
 MAX_CALLS = 250
 MAX_WRITE_FAILURES = 6
@@ -48,6 +48,7 @@ class BuiltinModel:
         return Reply(
             text=turn.text,
             tool_calls=calls,
+            usage=Usage(cost_usd=0.0),
             finish_reason="tool_calls" if calls else "stop",
             gave_up=turn.gave_up,
         )
@@ -129,9 +130,9 @@ def _following(design: Design, progress: Progress) -> Variant | None:
 
 def best_variant(design: Design, progress: Progress) -> Variant | None:
     """Return the fastest of those that passed."""
-    timed = {name: fate.time_ms for name, fate in progress.fates.items() if fate.failure is None}
-    known = {name: time for name, time in timed.items() if time is not None}
-    return design.variants()[min(known, key=lambda name: known[name])] if known else None
+    rated = {name: fate.speedup for name, fate in progress.fates.items() if fate.failure is None}
+    known = {name: speedup for name, speedup in rated.items() if speedup is not None}
+    return design.variants()[max(known, key=lambda name: known[name])] if known else None
 
 
 def _write(design: Design, progress: Progress, variant: Variant) -> _Turn:

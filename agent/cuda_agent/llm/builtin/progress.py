@@ -8,6 +8,7 @@ from typing import Any
 from cuda_agent.llm.builtin.design import Design, Variant
 from cuda_agent.llm.builtin.files import Files
 from cuda_agent.llm.builtin.history import Event, Purpose
+from cuda_agent_judge.report import PASSED
 
 Report = Mapping[str, Any]
 STEPS = (Purpose.COMPILE, Purpose.VERIFY, Purpose.PROFILE)
@@ -34,6 +35,18 @@ class Fate:
         return latency(self.reports.get(Purpose.PROFILE), "submission")
 
     @property
+    def speedup(self) -> float | None:
+        """Its speedup over the baseline it was timed in turns with; None until it was profiled.
+
+        Only this compares variants: their absolute times were read at different moments of the machine.
+        """
+        report = self.reports.get(Purpose.PROFILE) or {}
+        entry = report.get("speedup")
+        entry = entry.get(report.get("headline", "compile")) if isinstance(entry, Mapping) else None
+        value = entry.get("median") if isinstance(entry, Mapping) else None
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
     def next_step(self) -> Purpose | None:
         """What is to be run for it; None when it was refused or everything was run."""
         if self.failure is not None:
@@ -57,7 +70,7 @@ class Progress:
 
 def passed(report: Report) -> bool:
     """Whether a step did what it is for."""
-    return report.get("status") in ("win", "tie", "slower", "compiled", "correct", "measured")
+    return report.get("status") in PASSED
 
 
 def latency(report: Report | None, side: str) -> float | None:

@@ -81,34 +81,11 @@ c("diaghalf", lambda a, b: torch.diag(a) @ b, h(33), h(33, 17))
 c("diagsum", lambda a, b: (torch.diag(a) + torch.diag(a)) @ b, r(33), r(33, 17))
 c("diagmask", lambda a, b: torch.diag(torch.diag(b)) @ b, r(33), r(33, 33))
 c("multi", lambda a, b, x: torch.diag(a) @ x @ torch.diag(b), r(33), r(17), r(33, 17))
-for n in [
-    "exp",
-    "exp2",
-    "expm1",
-    "sin",
-    "cos",
-    "tanh",
-    "erf",
-    "sigmoid",
-    "abs",
-    "neg",
-    "sign",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "frac",
-    "erfc",
-    "tan",
-    "atan",
-    "sinh",
-    "reciprocal",
-    "isnan",
-    "isinf",
-    "isfinite",
-    "signbit",
-    "square",
-]:
+UNARY = (
+    "exp exp2 expm1 sin cos tanh erf sigmoid abs neg sign floor ceil round trunc frac erfc tan atan sinh "
+    "reciprocal isnan isinf isfinite signbit square"
+)
+for n in UNARY.split():
     c("u_" + n, (lambda n: lambda x: getattr(torch, n)(x * 3))(n), r(5, 67))
 for n in ["log", "log2", "log10", "log1p", "sqrt", "rsqrt", "acosh"]:
     c("u_" + n, (lambda n: lambda x: getattr(torch, n)(x.abs() * 3 + (1 if n == "acosh" else 1e-3)))(n), r(5, 67))

@@ -1,0 +1,176 @@
+"""Which verdicts are taken, which submission is the best, and what the model is told of them."""
+
+from tests.unit.agent.fakes import DONE, call, calls, report
+from tests.unit.agent.loop.stage import FAST, PROFILED, UNFAST, Build, write
+
+from cuda_agent.errors import JudgeError, ModelError
+from cuda_agent.judging import Submission
+from cuda_agent.llm.model import Reply
+from cuda_agent.loop.stop import StopReason
+from cuda_agent_judge.report import Report
+
+
+def test_done_with_a_fast_kernel_is_the_target_after_a_final_win(build: Build) -> None:
+    stage = build([calls(write("A")), DONE], [report("win", FAST)], [report("win", 1.9, final=True)])
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.judge.asked == ["verdict", "final A"]
+    assert (stage.run.best / "model_new.py").read_text() == "A"
+    assert '"final": true' in (stage.run.best / "report.json").read_text()
+    assert stage.heard.of("stopped")[0].reason == "target_reached"
+
+
+def test_a_passing_profile_of_the_models_own_brings_the_verdict(build: Build) -> None:
+    stage = build([calls(*PROFILED)], [report("win", FAST)], [report("win", FAST, final=True)])
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.agent.turn == 1
+
+
+def test_the_same_submission_is_judged_once(build: Build) -> None:
+    again = calls(call("Profile", "p"))
+    judged = report("tie", UNFAST, submission_sha256="A")
+    stage = build(
+        [calls(*PROFILED), again, DONE, Reply(gave_up="no more")], [judged], [report("tie", UNFAST, final=True)]
+    )
+    assert stage.agent.run() is StopReason.GAVE_UP
+    assert stage.judge.asked == ["verdict", "final A"]
+
+
+def test_done_too_early_is_told_what_is_missing_and_goes_on(build: Build) -> None:
+    wrong = report("incorrect", reason="output 0 is off by 3", details="element [1, 2]")
+    stage = build(
+        [DONE, calls(write("A")), DONE, calls(write("B")), DONE],
+        [wrong, report("win", FAST)],
+        [report("win", FAST, final=True)],
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    nothing, short = stage.told()
+    assert "model_new.py does not exist" in nothing
+    assert "incorrect" in short
+    assert "off by 3" in short
+    assert "element [1, 2]" in short
+
+
+def test_only_a_final_win_is_the_target(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), calls(write("B"), call("Profile")), Reply(gave_up="tired")],
+        [report("win", FAST), report("win", 3.0)],
+        [report("tie", UNFAST, final=True, reason="not confirmed"), report("incorrect", final=True)],
+    )
+    assert stage.agent.run() is StopReason.GAVE_UP
+    first, second = stage.told()
+    assert "not confirmed" in first
+    assert "2 final verdicts are left" in first
+    assert "1 final verdict is left" in second
+    assert stage.referee.best is not None
+    assert stage.referee.best.report.status == "tie"
+    assert (stage.run.best / "model_new.py").read_text() == "A"
+
+
+def test_no_more_finals_than_allowed_are_taken_in_the_loop(build: Build) -> None:
+    turns = [calls(write(name), call("Profile", "p")) for name in "ABC"]
+    stage = build(
+        [*turns, Reply(gave_up="tired")],
+        [report("win", speed) for speed in (2.0, 2.1, 1.9)],
+        [report("inconclusive", final=True), report("tie", UNFAST, final=True), report("win", 1.8, final=True)],
+        finals=2,
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED  # the closing final verdict won
+    assert stage.judge.asked == ["verdict", "final A", "verdict", "final B", "verdict", "final C"]
+
+
+def test_a_refuted_submission_leaves_best(build: Build) -> None:
+    stage = build([calls(*PROFILED), Reply(gave_up="tired")], [report("win", FAST)], [report("incorrect", final=True)])
+    assert stage.agent.run() is StopReason.GAVE_UP
+    assert stage.referee.best is None
+    assert not stage.run.best.exists()
+
+
+def test_a_run_that_ends_short_of_the_target_shows_a_final_number(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), calls(write("B"), call("Profile")), calls(write("C"))],
+        [report("tie", 1.03), report("tie", 1.01)],
+        [report("tie", 1.02, final=True)],
+        max_turns=3,
+    )
+    assert stage.agent.run() is StopReason.MAX_TURNS
+    assert stage.judge.asked[-1] == "final A"
+    assert stage.referee.best is not None
+    assert stage.referee.best.report.final
+
+
+def test_a_judge_that_fails_at_the_end_leaves_the_loops_number(build: Build) -> None:
+    stage = build([calls(*PROFILED), Reply(gave_up="tired")], [report("tie", 1.03)])
+
+    def broken(submission: Submission, *, timeout_s: float, on_output: object = None) -> Report:
+        raise JudgeError("out of memory")
+
+    stage.judge.final_verdict = broken  # type: ignore[method-assign]
+    assert stage.agent.run() is StopReason.GAVE_UP
+    assert stage.referee.best is not None
+    assert "out of memory" in stage.heard.of("notice")[0].text
+
+
+def test_polish_goes_on_after_the_target_and_keeps_the_better_one(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), calls(write("B"), call("Profile")), calls(write("C"))],
+        [report("win", 2.0), report("win", 3.0)],
+        [report("win", 2.0, final=True), report("win", 2.9, final=True)],
+        polish=2,
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.agent.turn == 3
+    assert "2 turns are left" in stage.told()[0]
+    assert stage.judge.asked == ["verdict", "final A", "verdict", "final B"]
+    assert (stage.run.best / "model_new.py").read_text() == "B"
+
+
+def test_a_failure_while_polishing_does_not_take_the_target_back(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), ModelError("provider down")],
+        [report("win", 2.0)],
+        [report("win", 2.0, final=True)],
+        polish=5,
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.agent.stop is not None
+    assert "provider down" in stage.agent.stop.detail
+
+
+def test_verdicts_get_no_more_time_than_is_left(build: Build) -> None:
+    stage = build([calls(*PROFILED)], [report("win", FAST)], [report("win", FAST, final=True)])
+    stage.left[0] = 77.0
+    stage.agent.run()
+    assert stage.judge.timeouts == [77.0, 77.0]
+
+
+def test_snapshots_are_taken_when_the_submission_changed(build: Build) -> None:
+    stage = build([calls(write("A")), calls(write("A")), calls(write("B")), Reply(gave_up="x")], [report("incorrect")])
+    stage.agent.run()
+    taken = stage.heard.of("snapshot")
+    assert [one.turn for one in taken] == [1, 3]
+    assert stage.run.load_snapshot(taken[1].manifest) == {"model_new.py": b"B"}
+
+
+def test_done_with_no_final_verdict_left_ends_the_run_with_the_closing_one(build: Build) -> None:
+    stage = build(
+        [calls(*PROFILED), calls(write("B")), DONE],
+        [report("win", 2.0), report("win", 2.5)],
+        [report("inconclusive", final=True), report("win", 2.4, final=True)],
+        finals=1,
+    )
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+    assert stage.judge.asked == ["verdict", "final A", "verdict", "final B"]
+
+
+def test_what_the_first_verdict_noted_of_the_workspace_stands_in_the_final_one_too(build: Build) -> None:
+    noted = report("win", FAST, notes=["model.py in the workspace differs", "both"])
+    stage = build(
+        [calls(write("a")), DONE],
+        verdicts=[noted],
+        last=[report("win", FAST, final=True, notes=["both", "of the final one"])],
+    )
+    stage.agent.run()
+    best = stage.referee.best
+    assert best is not None
+    assert best.report.final
+    assert best.report.notes == ["both", "of the final one", "model.py in the workspace differs"]
