@@ -1,6 +1,6 @@
 """Analyse and judge operators of awkward forms and print what came of each.
 
-    python bench/awkward_operators.py [--python SANDBOX_PYTHON] [--target cpu] [FOLDER ...]
+    python -m bench.awkward_operators [--python SANDBOX_PYTHON] [--target cpu] [FOLDER ...]
 
 A folder holds a model.py and a model_new.py that computes the same with PyTorch; without one, all of
 tests/operators_awkward are taken. Exit code 1 when one got neither a verdict nor one sentence with exit code 2.
@@ -49,7 +49,8 @@ def main() -> int:
     parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--python", type=Path, help="the sandbox's Python")
     options = parser.parse_args()
-    folders = options.folders or sorted(path.parent for path in (ROOT / "tests/operators_awkward").glob("*/model.py"))
+    all_of_them = sorted(path.parent for path in (ROOT / "tests/operators_awkward").glob("*/model.py"))
+    folders = options.folders or [Path(os.path.relpath(folder)) for folder in all_of_them]
     python = str(options.python or find_python(host=os.environ, beside=(ROOT,)).path)
     good = True
     print(HEADER)
