@@ -160,8 +160,8 @@ class Judgement:
         spans = found.spans()
         mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
-        fast = verdict.fast_ratio(mine, spans[headline])
-        status = verdict.status_of(ratios[headline], final=self.report.final, fast=fast)
+        seconds = (found.fastest(headline), found.unhindered(headline))
+        status = verdict.status_of(ratios[headline], final=self.report.final, seconds=seconds)
         self.report = replace(
             self.report,
             status=status,

@@ -5,6 +5,7 @@ reason to lie, show how much that typically is and how far it spreads on this ma
 the same rule, so that load, which blurs the judge's clock, favours neither.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from cuda_agent_judge import idle
@@ -17,6 +18,8 @@ SLACK_SHARE = 0.03
 SPREAD_SHARE = 0.1
 """However noisy the machine, a single call is allowed no more than this share of the judge's own span beyond it."""
 TAMPER_FACTOR = 2.0
+FAST = 0.1
+"""The quantile of each side's spans that load hardly reaches."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Call:
     claim_ns: int
     wall_ns: int = 0
     """The judge's own span with what the protocol costs."""
+    waited_ns: int = 0
+    """How long its threads stood in line for a core meanwhile, added up."""
 
     @property
     def apart_ns(self) -> int:
@@ -61,6 +66,24 @@ class Measured:
         if mine := found.get(SUBMISSION):
             found[SUBMISSION] = _made_whole(mine, self.calls[SUBMISSION], apart)
         return found
+
+    def unhindered(self, side: str) -> float:
+        """The median ratio to a side, less the time both had to wait for a core.
+
+        A submission can make its own threads wait: it is let off no more than the baseline lost in the same round.
+        """
+        spans = self.spans()
+        logs = []
+        for index, (mine, its) in enumerate(zip(self.calls[SUBMISSION], self.calls[side], strict=True)):
+            lost = max(min(its.waited_ns, 0.9 * spans[side][index]), 0.0)
+            let_off = max(min(mine.waited_ns, lost, 0.9 * spans[SUBMISSION][index]), 0.0)
+            logs.append(math.log(max(spans[SUBMISSION][index] - let_off, 1) / max(spans[side][index] - lost, 1)))
+        return math.exp(median(logs))
+
+    def fastest(self, side: str) -> float:
+        """The ratio of both sides' fastest tenth."""
+        spans = self.spans()
+        return max(quantile(spans[SUBMISSION], FAST), 1.0) / max(quantile(spans[side], FAST), 1.0)
 
     def apart(self) -> Apart:
         """What the baselines show of this machine."""

@@ -98,9 +98,11 @@ class Timer:
                 self._draw(new_seed())
                 self._call(side)
                 self._draw(seed)
+            before = self._waited(side)
             wall, claim, _ = self._call(side)
+            waited = max(self._waited(side) - before, 0)
             overhead = median(self._idle) if self._idle and side == SUBMISSION else self._overhead_ns
-            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall))
+            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited))
             self._land(side, twin_known="eager" in done)
             done.append(side)
 
@@ -126,6 +128,10 @@ class Timer:
         if self._workers.turns is not None:
             self._workers.turns.stop_submission()
         self._workers.ask_reference(Kind.FILL)
+
+    def _waited(self, side: str) -> int:
+        turns = self._workers.turns
+        return 0 if turns is None else turns.waited_ns(submission=side == SUBMISSION)
 
     def _wake(self) -> None:
         if self._workers.turns is not None:

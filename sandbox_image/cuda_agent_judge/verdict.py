@@ -3,35 +3,27 @@
 from collections.abc import Sequence
 
 from cuda_agent_judge.report import TARGET_RATIO, Interval, Status, side_name
-from cuda_agent_judge.statistics import quantile
 
 SLOWER = 1.05
 TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
 _NEED = f"a win needs the whole interval above {1 / TARGET_RATIO:.3f}x"
-FAST = 0.1
-"""The quantile of each side's spans that load hardly reaches."""
 
 
-def status_of(ratio: Interval, *, final: bool, fast: float) -> Status:
+def status_of(ratio: Interval, *, final: bool, seconds: Sequence[float] = ()) -> Status:
     """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval.
 
-    `fast` is the ratio of both sides' fastest tenth. On a loaded machine a call with several threads takes ten times
-    as long whenever one of them must wait, and one process can have the bad luck again and again: what the medians say
-    counts only where the calls that had no bad luck say it too.
+    `seconds` are other estimates of the ratio. On a loaded machine a call with several threads takes ten times as long
+    whenever one of them must wait, and one process can have the bad luck again and again: what the medians say counts
+    only where calls that had no bad luck say it too.
     """
     if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < TARGET_RATIO and ratio.high > SLOWER:
         return "inconclusive"
     if (ratio.high if final else ratio.median) < TARGET_RATIO:
-        return "win" if fast < TARGET_RATIO else "inconclusive"
+        return "win" if all(second < TARGET_RATIO for second in seconds) else "inconclusive"
     if ratio.median > SLOWER:
-        return "slower" if fast > 1 / SLOWER else "inconclusive"
+        return "slower" if all(second > 1 / SLOWER for second in seconds) else "inconclusive"
     return "tie"
-
-
-def fast_ratio(mine_ns: Sequence[int], its_ns: Sequence[int]) -> float:
-    """The ratio of the fastest tenths."""
-    return max(quantile(mine_ns, FAST), 1.0) / max(quantile(its_ns, FAST), 1.0)
 
 
 def reason_of(status: Status, ratio: Interval, headline: str) -> str:
