@@ -111,6 +111,6 @@ def _validated(values: dict[str, Any], file: Path) -> Settings:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise ConfigError(
-            f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()}"
-            f" (from a flag, $CUDA_AGENT_MODEL or {str(file)!r})."
+            f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()};"
+            f" change the flag --{key.replace('_', '-')} or the entry in {str(file)!r}."
         ) from error

@@ -158,8 +158,15 @@ def load_document(run: Path) -> dict[str, Any]:
     file = run / "run.json"
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{str(run)!r} is not a run's folder: it holds no {file.name}; name one under runs/."
+        ) from error
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{str(run)!r} is not a run's folder ({file.name} cannot be read: {error}).") from error
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"{str(file)!r} cannot be read ({said}): this is not a run's folder, or a damaged one."
+        ) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ConfigError(f"{str(file)!r} is not of schema {SCHEMA}; use the version that wrote it.")
     return document

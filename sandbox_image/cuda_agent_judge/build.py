@@ -34,6 +34,7 @@ LIBRARY = "cuda_extension.so"
 KEPT_LIBRARIES = 4
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PUBLISHED = re.compile(r"\bREGISTER_BINDING\s*\(")
 _PYBIND = re.compile(r"\bPYBIND11_MODULE\s*\(\s*(\w+)")
 _UNRESOLVED = re.compile(r"undefined reference to [`'\"](.+?)['\"]\s*$", re.MULTILINE)
 _FOUND_AT_LOAD = re.compile(r"(GOMP_|omp_|aoti_torch_|torch_|_?Py)")
@@ -220,7 +221,13 @@ def _style(submission: Submission, target: Target) -> Style:
         raise BuildFault(f"{cuda} is CUDA, but the target is cpu: write it in C++ as {cuda.removesuffix('.cu')}.cpp")
     style: Style = "stable" if sources else "none"
     for name in sources:
-        module = _PYBIND.search(_COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace")))
+        text = _COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace"))
+        if _PUBLISHED.search(text):
+            raise BuildFault(
+                f"{name} uses REGISTER_BINDING, which is not built yet: register with REGISTER_KERNEL of "
+                "binding_registry.h, or put PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) into this file"
+            )
+        module = _PYBIND.search(text)
         if module is None:
             continue
         style = "pybind"

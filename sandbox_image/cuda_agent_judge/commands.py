@@ -15,10 +15,11 @@ from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.sources import SourceFault
-from cuda_agent_judge.submission import Sealed, SubmissionMissing, operator_note, seal
+from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
 from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
 
 _SHARING = "sharing_fault"
+_TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
 _CALLS = 400
 """How many calls a judgement makes at most, for the limit on the judge itself."""
 
@@ -61,12 +62,12 @@ def _execute(request: Request, folder: Path) -> Report:
             return replace(report, status="incorrect", reason=str(error))
         except SourceFault as error:
             return replace(report, status="compile_error", reason=str(error))
-        notes = operator_note(request.workspace, session.operator_dir)
+        notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
-    uid = None if sealed is None else isolation.candidate_uid([sealed.folder])
-    if uid is not None:
+    identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
+    if identity is not None:
         report = replace(report, isolation="separate-uid")
-    candidate = serve_candidate(uid, isolation.scratch_for(uid, folder))
+    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
     answer = _run(request, report, sealed, candidate, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.

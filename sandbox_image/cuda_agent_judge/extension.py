@@ -22,10 +22,21 @@ class _StableExtension(ModuleType):
             packet = getattr(getattr(torch.ops, NAMESPACE), name)
         except AttributeError as error:
             raise AttributeError(
-                f"cuda_extension has no operation {name!r}: register it in the binding (STABLE_TORCH_LIBRARY)"
+                f"cuda_extension has no operation {name!r}: register it in kernels/*_binding.cpp with REGISTER_KERNEL"
             ) from error
         setattr(self, name, packet)
         return packet
+
+
+class _NoExtension(ModuleType):
+    """Stands where nothing was built."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"cuda_extension has no function {name!r}: there is no source in kernels/ to build it from"
+        )
 
 
 def install(library: Path | None, style: str) -> ModuleType | None:
@@ -35,6 +46,7 @@ def install(library: Path | None, style: str) -> ModuleType | None:
         ImportError, OSError: the library does not load.
     """
     if library is None:
+        sys.modules[NAMESPACE] = _NoExtension(NAMESPACE)
         return None
     if style == "pybind":
         loader = importlib.machinery.ExtensionFileLoader(NAMESPACE, str(library))

@@ -50,12 +50,24 @@ def seal(workspace: Path, into: Path, *, needs_module: bool) -> Sealed:
     return Sealed(into, found.sha256)
 
 
-def operator_note(workspace: Path, operator_dir: Path) -> list[str]:
-    """Say when the workspace's model.py is not the operator that is judged."""
-    shown, pristine = peek(workspace / "model.py"), peek(operator_dir / "model.py")
-    if shown is None or pristine is None or shown == pristine:
-        return []
-    return ["model.py in the workspace differs from the operator; the judge uses the operator as it was given"]
+def workspace_notes(workspace: Path, operator_dir: Path, template: Path) -> list[str]:
+    """Name files of the workspace that are no longer what was given; the judge reads none of them."""
+    notes = []
+    if _differs(workspace / "model.py", operator_dir / "model.py"):
+        notes.append("model.py in the workspace differs from the operator; the judge uses the operator as it was given")
+    changed = [
+        f"utils/{path.name}"
+        for path in sorted((template / "utils").glob("*"))
+        if _differs(workspace / "utils" / path.name, path)
+    ]
+    if changed:
+        notes.append(f"{', '.join(changed)} in the workspace was changed; no verdict comes from there")
+    return notes
+
+
+def _differs(shown: Path, pristine: Path) -> bool:
+    mine, its = peek(shown), peek(pristine)
+    return mine is not None and its is not None and mine != its
 
 
 def peek(path: Path) -> bytes | None:

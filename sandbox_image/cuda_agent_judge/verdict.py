@@ -1,19 +1,29 @@
 """From ratios to a verdict."""
 
+from collections.abc import Sequence
+
 from cuda_agent_judge.report import TARGET_RATIO, Interval, Status, side_name
 
 SLOWER = 1.05
 TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
+_NEED = f"a win needs the whole interval above {1 / TARGET_RATIO:.3f}x"
 
 
-def status_of(ratio: Interval, *, final: bool) -> Status:
-    """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval."""
+def status_of(ratio: Interval, *, final: bool, seconds: Sequence[float] = ()) -> Status:
+    """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval.
+
+    `seconds` are other estimates of the ratio. On a loaded machine a call with several threads takes ten times as long
+    whenever one of them must wait, and one process can have the bad luck again and again: what the medians say counts
+    only where calls that had no bad luck say it too.
+    """
     if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < TARGET_RATIO and ratio.high > SLOWER:
         return "inconclusive"
     if (ratio.high if final else ratio.median) < TARGET_RATIO:
-        return "win"
-    return "slower" if ratio.median > SLOWER else "tie"
+        return "win" if all(second < TARGET_RATIO for second in seconds) else "inconclusive"
+    if ratio.median > SLOWER:
+        return "slower" if all(second > 1 / SLOWER for second in seconds) else "inconclusive"
+    return "tie"
 
 
 def reason_of(status: Status, ratio: Interval, headline: str) -> str:
@@ -25,5 +35,6 @@ def reason_of(status: Status, ratio: Interval, headline: str) -> str:
         return f"the submission is right but the machine is too noisy to say how fast: {spread}; measure again"
     if status == "slower":
         return f"the submission is right but slower: {spread}"
-    need = f"a win needs its time to be below {TARGET_RATIO} of the baseline's"
-    return f"the submission is right and runs at {spread}; {need}"
+    if ratio.median < TARGET_RATIO:
+        return f"the submission is right and probably fast enough, but not for certain: {spread}; {_NEED}"
+    return f"the submission is right and runs at {spread}; {_NEED}"

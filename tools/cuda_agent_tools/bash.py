@@ -64,7 +64,7 @@ class Bash:
         result = self._execute(call.command, call.timeout / 1000, on_output)
         parts = [self._shown(result)]
         if result.timed_out:
-            parts.append(self._after_timeout(call.timeout))
+            parts.append(self._after_timeout(call.timeout, result.duration_s))
         elif result.exit_code:
             meaning = SIGNALS.get(result.exit_code)
             parts.append(f"[exit code {result.exit_code}{f': {meaning}' if meaning else ''}]")
@@ -104,9 +104,12 @@ class Bash:
             return f"no file, because it could not be saved ({error.strerror})"
         return path
 
-    def _after_timeout(self, timeout_ms: int) -> str:
+    def _after_timeout(self, timeout_ms: int, duration_s: float) -> str:
         said = self._execute("pwd", 10.0).stdout.decode(errors="replace").splitlines()
         where = said[-1] if said else self._sandbox.workspace  # the last line: the session may be tracing
+        if duration_s < 0.9 * timeout_ms / 1000:
+            # The sandbox gave it less than the call asked for.
+            return f"[stopped after {duration_s:.0f} s, because the run's time is up; nothing it started is left.]"
         longer = f", set `timeout` (up to {MAX_TIMEOUT_MS}) if it needs longer" if timeout_ms < MAX_TIMEOUT_MS else ""
         return (
             f"[timed out after {timeout_ms / 1000:g} s: the command and all it started were killed{longer}. "

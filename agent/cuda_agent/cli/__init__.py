@@ -32,10 +32,9 @@ def _code(given: list[str]) -> int:
     except (CudaAgentError, SandboxError) as error:
         return _failed(str(error), error.exit_code if isinstance(error, CudaAgentError) else 3, as_json)
     except _USAGE_ERROR as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _failed(f"{message.rstrip('.')}; see 'cuda-agent --help'.", 2, as_json)
+        return _misused(error, as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return _failed("interrupted", 130, as_json)
+        return _failed("interrupted; nothing is left running.", 130, as_json)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more
         return 1
@@ -44,6 +43,15 @@ def _code(given: list[str]) -> int:
             _print_error(f"unexpected {type(error).__name__}: {error}", 3)
         raise
     return code if isinstance(code, int) else 0
+
+
+def _misused(error: Exception, as_json: bool) -> int:
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if not message.strip():
+        return 2  # no command at all: the help was printed
+    context = getattr(error, "ctx", None)
+    program = context.command_path if context is not None else "cuda-agent"
+    return _failed(f"{message.replace('Value error, ', '').rstrip('.')}; see '{program} --help'.", 2, as_json)
 
 
 def _failed(message: str, code: int, as_json: bool) -> int:

@@ -13,6 +13,7 @@ app = typer.Typer(
     name="cuda-agent",
     help="An agent that writes CUDA kernels, and a judge that says whether they are right and how fast they are.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )

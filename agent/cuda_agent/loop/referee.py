@@ -174,6 +174,9 @@ class Referee:
         output = self._trajectory.listener.on_output
         if kind == "final verdict":
             report = self._judge.final_verdict(submission, timeout_s=timeout_s, on_output=output)
+            # A final verdict sees the submission alone; what the workspace was like stands in the first one.
+            before = self._judged[submission.sha256].notes
+            report = replace(report, notes=[*report.notes, *(note for note in before if note not in report.notes)])
         else:
             report = self._judge.verdict(timeout_s=timeout_s, on_output=output)
         self._slowest_s = max(self._slowest_s, time.monotonic() - start)

@@ -184,3 +184,10 @@ def test_a_command_s_output_is_bounded(tmp_path: Path) -> None:
 
 def test_there_is_always_a_job(tmp_path: Path) -> None:
     assert 1 <= parallel_jobs() <= len(os.sched_getaffinity(0))
+
+
+def test_the_published_registration_is_named_with_what_works_instead(tmp_path: Path, bare: Path) -> None:
+    source = '#include "../binding_registry.h"\nREGISTER_BINDING(scale, register_scale);\n'
+    result = build(workspace(tmp_path / "ws", {"kernels/a.cpp": source}), tmp_path / "out", target="cpu", template=bare)
+    assert not result.ok
+    assert "REGISTER_KERNEL" in result.reason

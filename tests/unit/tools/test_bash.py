@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.bash import Bash
 from cuda_agent_tools.sandbox import SandboxLost
@@ -279,3 +280,10 @@ def test_what_a_new_sandbox_gives_is_not_overwritten(sandbox: LocalSandbox, tmp_
 def test_a_new_tool_on_the_same_state_goes_on_with_the_session(sandbox: LocalSandbox) -> None:
     Bash(sandbox).run({"command": "A=kept; cd /usr"})
     assert Bash(sandbox).run({"command": "echo $A; pwd"}).text == "kept\n/usr"
+
+
+def test_a_sandbox_that_gives_less_time_is_not_said_to_have_given_all_of_it(sandbox: LocalSandbox) -> None:
+    hurried = Bash(LimitedSandbox(sandbox, lambda: 0.0))
+    text = hurried.run({"command": "sleep 60", "timeout": 60_000}).text
+    assert "the run's time is up" in text
+    assert "60 s" not in text

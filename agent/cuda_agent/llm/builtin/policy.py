@@ -130,9 +130,9 @@ def _following(design: Design, progress: Progress) -> Variant | None:
 
 def best_variant(design: Design, progress: Progress) -> Variant | None:
     """Return the fastest of those that passed."""
-    timed = {name: fate.time_ms for name, fate in progress.fates.items() if fate.failure is None}
-    known = {name: time for name, time in timed.items() if time is not None}
-    return design.variants()[min(known, key=lambda name: known[name])] if known else None
+    rated = {name: fate.speedup for name, fate in progress.fates.items() if fate.failure is None}
+    known = {name: speedup for name, speedup in rated.items() if speedup is not None}
+    return design.variants()[max(known, key=lambda name: known[name])] if known else None
 
 
 def _write(design: Design, progress: Progress, variant: Variant) -> _Turn:

@@ -35,6 +35,18 @@ class Fate:
         return latency(self.reports.get(Purpose.PROFILE), "submission")
 
     @property
+    def speedup(self) -> float | None:
+        """Its speedup over the baseline it was timed in turns with; None until it was profiled.
+
+        Only this compares variants: their absolute times were read at different moments of the machine.
+        """
+        report = self.reports.get(Purpose.PROFILE) or {}
+        entry = report.get("speedup")
+        entry = entry.get(report.get("headline", "compile")) if isinstance(entry, Mapping) else None
+        value = entry.get("median") if isinstance(entry, Mapping) else None
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
     def next_step(self) -> Purpose | None:
         """What is to be run for it; None when it was refused or everything was run."""
         if self.failure is not None:

@@ -41,14 +41,14 @@ def megabytes(count: int) -> str:
 def before_writing(design: Design, variant: Variant, progress: Progress) -> str:
     """Why this variant, and what gain is expected of it."""
     refused = [(name, fate.failure) for name, fate in progress.fates.items() if fate.failure is not None]
-    times = {name: fate.time_ms for name, fate in progress.fates.items() if fate.time_ms is not None}
+    speedups = {name: fate.speedup for name, fate in progress.fates.items() if fate.speedup is not None}
     if refused and variant.name == "plain":
         name, report = refused[-1]
         said = str((report or {}).get("reason", "")).rstrip(".") or str((report or {}).get("status"))
         return f"The variant {name!r} was refused ({said}). I fall back to {variant.name!r}: {variant.idea}."
-    if times:
-        name, time = min(times.items(), key=lambda item: item[1] or 0.0)
-        best = f"So far {name!r} is best with {time:.4g} ms."
+    if speedups:
+        name, speedup = max(speedups.items(), key=lambda item: item[1])
+        best = f"So far {name!r} is best with {speedup:.3g}x of the native speed."
         return f"{best} Next {variant.name!r}: {variant.idea}; I expect a few per cent at most."
     return f"{_expectation(design, progress)} I begin with {variant.name!r}: {variant.idea}."
 
@@ -78,8 +78,8 @@ def before_step(variant: Variant, step: Purpose, progress: Progress) -> str:
 
 def restoring(variant: Variant, progress: Progress) -> str:
     """Back to the best variant."""
-    time = progress.fates[variant.name].time_ms
-    return f"Every variant is measured; {variant.name!r} is the fastest with {time:.4g} ms, so I put it back."
+    speedup = progress.fates[variant.name].speedup
+    return f"Every variant is measured; {variant.name!r} is the fastest with {speedup:.3g}x, so I put it back."
 
 
 def done(best: Variant, progress: Progress) -> str:
@@ -87,14 +87,16 @@ def done(best: Variant, progress: Progress) -> str:
     time = progress.fates[best.name].time_ms
     native = latency(progress.fates[best.name].reports.get(Purpose.PROFILE), "compile")
     against = f" against {native:.4g} ms under torch.compile" if native is not None else ""
-    tried = ", ".join(f"{n} {f.time_ms:.4g} ms" for n, f in progress.fates.items() if f.time_ms is not None)
+    tried = ", ".join(f"{n} {f.speedup:.3g}x" for n, f in progress.fates.items() if f.speedup is not None)
     return f"Done: {best.name!r} takes {time:.4g} ms{against}. Measured: {tried}."
 
 
 def nothing_left(best: Variant, progress: Progress) -> str:
     """Why there is no more to try."""
-    time = progress.fates[best.name].time_ms
-    said = f"Every variant of the recipe was tried; the fastest is {best.name!r} with {time:.4g} ms"
+    speedup = progress.fates[best.name].speedup
+    said = (
+        f"Every variant of the recipe was tried; the fastest is {best.name!r} with {speedup:.3g}x of the native speed"
+    )
     return f"{said}, and there is nothing left that I could change."
 
 

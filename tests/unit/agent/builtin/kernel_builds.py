@@ -38,7 +38,7 @@ def outcomes(python: str, module: str, folder: Path, target: str) -> dict[str, s
 
 
 def _sandbox(python: str, *arguments: str) -> str:
-    path = os.pathsep.join([str(ROOT / "sandbox_image"), str(HERE / "sandboxed")])
+    path = os.pathsep.join(map(str, [ROOT / "sandbox_image", ROOT, HERE / "sandboxed"]))
     return _output([python, str(HERE / "sandboxed" / "harness.py"), *arguments], PYTHONPATH=path)
 
 

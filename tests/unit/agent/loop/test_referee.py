@@ -160,3 +160,17 @@ def test_done_with_no_final_verdict_left_ends_the_run_with_the_closing_one(build
     )
     assert stage.agent.run() is StopReason.TARGET_REACHED
     assert stage.judge.asked == ["verdict", "final A", "verdict", "final B"]
+
+
+def test_what_the_first_verdict_noted_of_the_workspace_stands_in_the_final_one_too(build: Build) -> None:
+    noted = report("win", FAST, notes=["model.py in the workspace differs", "both"])
+    stage = build(
+        [calls(write("a")), DONE],
+        verdicts=[noted],
+        last=[report("win", FAST, final=True, notes=["both", "of the final one"])],
+    )
+    stage.agent.run()
+    best = stage.referee.best
+    assert best is not None
+    assert best.report.final
+    assert best.report.notes == ["both", "of the final one", "model.py in the workspace differs"]
