@@ -1,7 +1,5 @@
 """From ratios to a verdict."""
 
-from collections.abc import Sequence
-
 from cuda_agent_judge.report import Interval, Status
 
 WIN = 0.95
@@ -10,19 +8,19 @@ TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
 
 
-def status_of(ratio: Interval, *, final: bool, seconds: Sequence[float] = ()) -> Status:
+def status_of(ratio: Interval, *, final: bool, fastest: float) -> Status:
     """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval.
 
-    `seconds` are other estimates of the ratio. On a loaded machine a call with several threads takes ten times as long
-    whenever one of them must wait, and one process can have the bad luck again and again: what the medians say counts
-    only where calls that had no bad luck say it too.
+    `fastest` is the ratio of the calls that load hardly reached. On a loaded machine a call with several threads takes
+    ten times as long whenever one of them must wait, and one process can have the bad luck again and again: what the
+    medians say counts only where calls that had no bad luck say it too.
     """
     if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < WIN and ratio.high > SLOWER:
         return "inconclusive"
     if (ratio.high if final else ratio.median) < WIN:
-        return "win" if all(second < WIN for second in seconds) else "inconclusive"
+        return "win" if fastest < WIN else "inconclusive"
     if ratio.median > SLOWER:
-        return "slower" if all(second > 1 / SLOWER for second in seconds) else "inconclusive"
+        return "slower" if fastest > 1 / SLOWER else "inconclusive"
     return "tie"
 
 
