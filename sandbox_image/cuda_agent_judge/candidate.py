@@ -181,6 +181,8 @@ class Candidate:
 
     def _copy_out(self, output: Any) -> None:
         for tensor, leaf in zip(contract.tensors(output), self._landing.leaves, strict=False):
+            if tensor.layout != torch.strided:
+                continue
             if tuple(tensor.shape) == leaf.shape and tensor.dtype == leaf.torch_dtype:
                 _copy(leaf.view(leaf.raw(self._shared.landing)), tensor)
 

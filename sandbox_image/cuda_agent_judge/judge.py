@@ -160,8 +160,7 @@ class Judgement:
         spans = found.spans()
         mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
-        seconds = (found.fastest(headline), found.unhindered(headline))
-        status = verdict.status_of(ratios[headline], final=self.report.final, seconds=seconds)
+        status = verdict.status_of(ratios[headline], final=self.report.final, fastest=found.fastest(headline))
         self.report = replace(
             self.report,
             status=status,

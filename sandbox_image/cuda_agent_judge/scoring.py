@@ -5,7 +5,6 @@ reason to lie, show how much that typically is and how far it spreads on this ma
 the same rule, so that load, which blurs the judge's clock, favours neither.
 """
 
-import math
 from dataclasses import dataclass, field
 
 from cuda_agent_judge import idle
@@ -20,6 +19,8 @@ SPREAD_SHARE = 0.1
 TAMPER_FACTOR = 2.0
 FAST = 0.1
 """The quantile of each side's spans that load hardly reaches."""
+HINDERED_SHARE = 0.25
+"""In line for a core for more than this share of the typical call: the machine is loaded."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +68,13 @@ class Measured:
             found[SUBMISSION] = _made_whole(mine, self.calls[SUBMISSION], apart)
         return found
 
-    def unhindered(self, side: str) -> float:
-        """The median ratio to a side, less the time both had to wait for a core.
-
-        A submission can make its own threads wait: it is let off no more than the baseline lost in the same round.
-        """
-        spans = self.spans()
-        logs = []
-        for index, (mine, its) in enumerate(zip(self.calls[SUBMISSION], self.calls[side], strict=True)):
-            lost = max(min(its.waited_ns, 0.9 * spans[side][index]), 0.0)
-            let_off = max(min(mine.waited_ns, lost, 0.9 * spans[SUBMISSION][index]), 0.0)
-            logs.append(math.log(max(spans[SUBMISSION][index] - let_off, 1) / max(spans[side][index] - lost, 1)))
-        return math.exp(median(logs))
-
     def fastest(self, side: str) -> float:
-        """The ratio of both sides' fastest tenth."""
+        """The ratio of both sides' fastest tenth; to the very fastest call of a side that mostly waited for cores."""
         spans = self.spans()
-        return max(quantile(spans[SUBMISSION], FAST), 1.0) / max(quantile(spans[side], FAST), 1.0)
+        its = self.calls[side]
+        waited = median([call.waited_ns / max(span, 1) for call, span in zip(its, spans[side], strict=True)])
+        share = 0.0 if waited > HINDERED_SHARE else FAST
+        return max(quantile(spans[SUBMISSION], FAST), 1.0) / max(quantile(spans[side], share), 1.0)
 
     def apart(self) -> Apart:
         """What the baselines show of this machine."""
