@@ -79,7 +79,7 @@ class Checker:
 
     def degenerate(self) -> str:
         """Why the operator's answers tell nothing, or ""."""
-        found = self._workers.ask_reference(Kind.SCREEN)
+        found = self._workers.ask_reference(Kind.SCREEN, {"seed": new_seed()})
         if found["unchanged"]:
             self.notes.append("the operator returns an input unchanged: there is nothing to compute")
         return str(found["degenerate"])

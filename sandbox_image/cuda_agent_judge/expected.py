@@ -1,7 +1,7 @@
 """What the reference answers: in its own precision (the twin) and in fp64 (the wide one)."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -65,8 +65,21 @@ def heads(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.reshape(-1)[:_HEAD].clone() for tensor in tensors]
 
 
-def degenerate(first: list[torch.Tensor], second: list[torch.Tensor], has_inputs: bool) -> str:
-    """Say why answers to two different inputs tell nothing about a kernel, "" when they do."""
+def degenerate(first: list[torch.Tensor], later: Iterable[list[torch.Tensor]], has_inputs: bool) -> str:
+    """Say why answers to different inputs tell nothing about a kernel, "" when they do.
+
+    Later answers are taken only while none of them told anything: two that are alike by chance (the mean of many
+    values) are no reason yet.
+    """
+    reason = ""
+    for second in later:
+        reason = _alike(first, second, has_inputs)
+        if not reason:
+            return ""
+    return reason
+
+
+def _alike(first: list[torch.Tensor], second: list[torch.Tensor], has_inputs: bool) -> str:
     floating = [(a, b) for a, b in zip(first, second, strict=True) if a.is_floating_point() and a.numel()]
     if not floating or len(floating) != len(first):
         return ""
@@ -74,7 +87,7 @@ def degenerate(first: list[torch.Tensor], second: list[torch.Tensor], has_inputs
         return "zeros pass as its output"
     if has_inputs and all(_passes(a, b) for a, b in floating):
         return "its output does not depend on its inputs"
-    if all(b.numel() > 1 and _passes(b.double().mean().expand(b.shape), b) for _, b in floating):
+    if all(b.numel() > 1 and _passes(a.double().mean().expand(b.shape), b) for a, b in floating):
         return "a constant passes as its output"
     return ""
 

@@ -135,3 +135,21 @@ get_init_inputs = get_inputs
     source = (FOLDER / "keyword_constructor" / "model_new.py").read_text()
     answer = ask("keyword_constructor", tmp_path, "verify", own + source)
     assert answer.report.status == "correct", answer.report
+
+
+def test_a_result_that_is_often_the_same_counts(tmp_path: Path) -> None:
+    operator = tmp_path / "session" / "operator"
+    operator.mkdir(parents=True)
+    # Every second draw gives the same result: fifteen in a row are one in ten thousand.
+    (operator / "model.py").write_text("""import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2.5
+def get_inputs():
+    return [torch.randint(0, 2, (1,)) + torch.ones(16)]
+""")
+    (tmp_path / "session" / "session.json").write_text('{"libraries": "any"}')
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "model_new.py").write_text(model_new("return x * 2.5"))
+    answer = invoke(tmp_path / "session", tmp_path / "workspace", "verify", tmp_path / "report.json")
+    assert answer.report.status == "correct", answer.report

@@ -75,10 +75,18 @@ def test_a_zero_reference_takes_zeros_only() -> None:
 
 def test_degenerate_answers_are_named() -> None:
     a, b = torch.randn(50, dtype=torch.float64), torch.randn(50, dtype=torch.float64)
-    assert expected.degenerate([a], [b], True) == ""
-    assert "zeros" in expected.degenerate([a * 0], [a * 0], True)
-    assert "depend" in expected.degenerate([a], [a], True)
-    assert "constant" in expected.degenerate([a], [torch.ones(50, dtype=torch.float64)], True)
+    ones = torch.ones(50, dtype=torch.float64)
+    assert expected.degenerate([a], [[b]], True) == ""
+    assert "zeros" in expected.degenerate([a * 0], [[a * 0]], True)
+    assert "depend" in expected.degenerate([a], [[a]], True)
+    assert expected.degenerate([a], [[a]], False) == ""
+    assert "constant" in expected.degenerate([ones], [[ones]], False)
+
+
+def test_answers_that_are_alike_by_chance_are_told_apart_by_later_ones() -> None:
+    first, near, far = (torch.tensor(value, dtype=torch.float64) for value in (1.13, 1.1301, 1.2))
+    assert "depend" in expected.degenerate([first], [[near], [near]], True)
+    assert expected.degenerate([first], [[near], [near], [far]], True) == ""
 
 
 @pytest.mark.parametrize(
