@@ -2,7 +2,8 @@
 
     python scripts/readme_run.py
 
-The README shows a real run: nothing is typed in by hand. A test compares its structure with a fresh run.
+The README shows a real run: nothing is typed in by hand, only the checkout's own path is taken out. A test compares
+its structure with a fresh run.
 """
 
 import shutil
@@ -29,7 +30,8 @@ def main() -> int:
     readme = ROOT / "README.md"
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
-    block = f"```\n$ {' '.join(COMMAND)}\n{done.stdout.rstrip()}\n```\n"
+    printed = done.stdout.replace(f"{ROOT}/", "").rstrip()
+    block = f"```\n$ {' '.join(COMMAND)}\n{printed}\n```\n"
     readme.write_text(before + BEGIN + block + END + after, encoding="utf-8")
     return 0
 

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -158,19 +158,14 @@ class Judge:
     def __init__(self, sandbox: Sandbox, *, python: str) -> None:
         self._sandbox = sandbox
         self._python = python
-        self._home = home(sandbox.state_dir)
         self._session = session(sandbox.state_dir)
+        self._files: dict[str, bytes] = {}
         self._records_seen = 0
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
-        files = {f"{self._home}/__main__.py": judge_main().read_bytes()}
-        files |= {f"{self._home}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
-        # The judge builds with its own binding files.
-        files |= {f"{self._home}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
-        files |= {f"{self._session}/operator/{name}": data for name, data in operator.files.items()}
-        files[f"{self._session}/session.json"] = json.dumps(asdict(rules)).encode()
-        write_files(self._sandbox, self._python, files)
+        self._files = _judge_files(operator, rules)
+        write_files(self._sandbox, self._python, _below(self._sandbox.state_dir, self._files))
 
     def analyze(
         self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
@@ -204,13 +199,17 @@ class Judge:
     ) -> Report:
         """Judge these files, whatever the workspace holds by now: clean build, new seeds, baselines timed again.
 
+        The judge and the operator are installed anew beside them: a model that runs commands as the same user can have
+        written to the others.
+
         Raises:
             JudgeError: the judge itself failed.
         """
         folder = f"{self._sandbox.state_dir}/final-{secrets.token_hex(4)}"
         files = {f"{folder}/{name}": data for name, data in submission.files.items()}
+        files |= _below(f"{folder}-state", self._files)
         write_files(self._sandbox, self._python, files)
-        return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output)
+        return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output, f"{folder}-state")
 
     def new_profiles(self) -> list[Report]:
         """Return the passing profiles that were recorded since the last call, oldest first."""
@@ -224,11 +223,18 @@ class Judge:
         reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
         return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
 
-    def _ask(self, command: list[str], timeout_s: float, on_output: Callable[[bytes], None] | None) -> Report:
+    def _ask(
+        self,
+        command: list[str],
+        timeout_s: float,
+        on_output: Callable[[bytes], None] | None,
+        state_dir: str | None = None,
+    ) -> Report:
+        place = state_dir or self._sandbox.state_dir
         nonce = secrets.token_hex(16)
         file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
         self._sandbox.write(file, b"")
-        argv = [self._python, "-I", self._home, *command, "--session", self._session, "--report", file]
+        argv = [self._python, "-I", home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
             cwd=self._sandbox.workspace,
@@ -255,6 +261,26 @@ class Judge:
         if report.nonce != nonce:
             raise JudgeError(f"The judge's {command} left a report that is not the answer to this call ({said}).")
         return report
+
+
+def _judge_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
+    """The judge and a session of this operator, by name below a state directory."""
+    files = {f"{home('')}/__main__.py": judge_main().read_bytes()}
+    files |= {f"{home('')}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
+    # The judge builds with its own binding files.
+    files |= {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
+    files |= {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
+    values = {
+        "target": rules.target,
+        "precision": "ieee" if rules.target == "cpu" else rules.precision,
+        "libraries": rules.libraries,
+        "output_lifetime": rules.output_lifetime,
+    }
+    return {**files, f"{session('')}/session.json": json.dumps(values).encode()}
+
+
+def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{state_dir}{name}": data for name, data in files.items()}
 
 
 def is_submission_file(name: str) -> bool:

@@ -1,6 +1,7 @@
 """Eager and torch.compile as timed sides of the reference worker."""
 
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,7 @@ class Baselines:
         with torch.no_grad():
             match kind:
                 case Kind.WARM:
-                    return self._warm()
+                    return self._warm(body.get("fresh_in"))
                 case Kind.PREPARE:
                     return self._prepare(body)
                 case Kind.GO:
@@ -51,9 +52,14 @@ class Baselines:
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
 
-    def _warm(self) -> dict[str, Any]:
-        """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline."""
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(self._session.cache_dir / "inductor")
+    def _warm(self, fresh_in: str | None) -> dict[str, Any]:
+        """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline.
+
+        With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
+        judge's uid it could have been written to.
+        """
+        kept = self._session.cache_dir / "inductor"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         try:
             compiled = torch.compile(self._model)
@@ -80,7 +86,7 @@ class Baselines:
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         self._side = body["side"]
-        self._runner.prepare(body["set"], self._values())
+        self._runner.prepare(body["set"], self._values(), later=bool(body.get("later")))
         return {}
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:

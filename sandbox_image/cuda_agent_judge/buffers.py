@@ -4,6 +4,7 @@ On `cpu` an area is a memfd that both map. On `cuda` it is device memory handed 
 shared host memory where IPC does not work. Tensors travel as the raw bytes of their storage extent, so strides survive.
 """
 
+import fcntl
 import mmap
 import os
 from collections.abc import Iterable
@@ -137,8 +138,10 @@ def create(size: int, cudart: Cudart | None, *, ipc: bool) -> Area:
         else:
             ticket = {"kind": "cuda", "size": size, "handle": handle.hex()}
             return Area(_on_device(address, size), ticket)
-    fd = os.memfd_create("judge", os.MFD_CLOEXEC)
+    fd = os.memfd_create("judge", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
+    # Nobody who gets it can cut it short under the other side's feet.
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return _mapped(fd, size, cudart)
 
 
@@ -193,3 +196,8 @@ def checksum(raw: torch.Tensor) -> int:
     whole = data.numel() // 4 * 4
     total = int(data[:whole].view(torch.int32).sum(dtype=torch.int64)) if whole else 0
     return total * 1009 + int(data[whole:].sum(dtype=torch.int64))
+
+
+def checksums(areas: Layout, area: torch.Tensor) -> list[int]:
+    """The checksum of every tensor in an area."""
+    return [checksum(leaf.raw(area)) for leaf in areas.leaves]

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import buffers, contract, extension, policy, sampling
+from cuda_agent_judge import buffers, contract, extension, peeking, policy, sampling
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
@@ -85,7 +85,9 @@ class Candidate:
         self._init = shared["init"]
         inputs = Inputs.from_json(shared["inputs"])
         self._runner = Runner(inputs, self._shared.slot, self._cudart, shared["sets"])
-        return {}
+        # So that the judge learns whether it can look into this process at all.
+        self._probe = torch.zeros(1)
+        return {"probe": self._probe.data_ptr()}
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Carry out one order."""
@@ -135,7 +137,7 @@ class Candidate:
         values = torch.load(io.BytesIO(base64.b64decode(body["values"])), weights_only=False)
         if body.get("poison"):
             self._poison_free_memory()
-        self._runner.prepare(body["set"], values)
+        self._runner.prepare(body["set"], values, later=bool(body.get("later")))
         return {}
 
     def _poison_free_memory(self) -> None:
@@ -147,9 +149,11 @@ class Candidate:
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
         done = self._runner.go(self._model, body["spin_us"])
         outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
-        self._taken = sampling.sample([t for t in outputs if type(t) is _Tensor])
+        plain = [t for t in outputs if type(t) is _Tensor and t.layout == torch.strided]
+        self._taken = sampling.sample(plain)
         self._current = done.output
-        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns}
+        where = peeking.where(plain) if self._cudart is None else []
+        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns, "where": where}
 
     def _land(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
@@ -177,6 +181,8 @@ class Candidate:
 
     def _copy_out(self, output: Any) -> None:
         for tensor, leaf in zip(contract.tensors(output), self._landing.leaves, strict=False):
+            if tensor.layout != torch.strided:
+                continue
             if tuple(tensor.shape) == leaf.shape and tensor.dtype == leaf.torch_dtype:
                 _copy(leaf.view(leaf.raw(self._shared.landing)), tensor)
 

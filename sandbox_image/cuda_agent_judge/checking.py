@@ -94,6 +94,11 @@ class Checker:
         said = contract.broken(meta, self._shared["form"], held=self._held)
         if said:
             raise Refused("incorrect", said)
+        if self._workers.unseen:
+            raise Refused(
+                "tampering",
+                f"the submission's output could not be read when forward had returned: {self._workers.unseen}",
+            )
         if meta.get("settled") is not True:
             raise Refused(
                 "incorrect", "the output still changed after forward had returned; finish all work in forward"
@@ -128,8 +133,9 @@ class Checker:
         self._draw(variant)
         self._workers.tell_reference(Kind.EXPECT, {"variant": variant})
         failed: Refused | None = None
+        answer: dict[str, Any] = {}
         try:
-            self._workers.ask_candidate(Kind.GO, {"spin_us": 300})
+            answer, _ = self._workers.go({"spin_us": 300}, submission=True)
         except Refused as refusal:
             failed = refusal
         expected = self._workers.hear_reference().body
@@ -137,6 +143,7 @@ class Checker:
             if not expected["usable"] and "reason" in expected and failed.status == "runtime_error":
                 return
             raise failed
+        self._workers.look(answer)
         if variant == "native" and not expected.get("wide"):
             note = "no fp64 reference: compared with the reference's own precision"
             self.notes += [note] if note not in self.notes else []

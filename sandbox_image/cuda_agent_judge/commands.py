@@ -64,10 +64,10 @@ def _execute(request: Request, folder: Path) -> Report:
             return replace(report, status="compile_error", reason=str(error))
         notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
-    uid = None if sealed is None else isolation.candidate_uid([sealed.folder])
-    if uid is not None:
+    identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
+    if identity is not None:
         report = replace(report, isolation="separate-uid")
-    candidate = serve_candidate(uid, isolation.scratch_for(uid, folder))
+    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
     answer = _run(request, report, sealed, candidate, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.

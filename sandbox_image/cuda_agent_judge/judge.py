@@ -11,6 +11,7 @@ from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import Command, Report, Status
+from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
@@ -26,6 +27,7 @@ class Judgement:
         self._ends = ends
         self._workers = Workers(ends, session)
         self._idle: list[int] = []
+        self._own_folder = ""
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -36,6 +38,7 @@ class Judgement:
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
+        self._own_folder = str(sealed.folder)
         self._start_reference()
         built = self._build(sealed)
         shared, fds = self._wait_for_reference()
@@ -126,7 +129,11 @@ class Judgement:
         if checker is None:
             self._workers.ask_reference(Kind.DRAW, {"variant": "native", "seed": checking.new_seed()})
             self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
-        compiled = self._workers.ask_reference(Kind.WARM)
+        if self._workers.turns is not None:
+            # What torch.compile builds must not be slowed or touched meanwhile.
+            self._workers.turns.stop_submission()
+        shared = self.report.final and self.report.isolation == "shared-uid"
+        compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
@@ -145,15 +152,15 @@ class Judgement:
         """Keep the baselines' times, by what they depend on."""
         environment = self.report.environment
         key = ", ".join(f"{name} {environment[name]}" for name in sorted(environment))
-        medians = {side: time.median for side, time in self.report.latency_ms.items() if side != timing.SUBMISSION}
+        medians = {side: time.median for side, time in self.report.latency_ms.items() if side != SUBMISSION}
         self._session.remember_baselines(key, {"latency_ms": medians, "headline": self.report.headline})
 
-    def _decide(self, found: timing.Measured, headline: str) -> None:
+    def _decide(self, found: Measured, headline: str) -> None:
         seed = checking.new_seed()
         spans = found.spans()
-        mine = spans.pop(timing.SUBMISSION)
+        mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
-        status = verdict.status_of(ratios[headline], final=self.report.final)
+        status = verdict.status_of(ratios[headline], final=self.report.final, fastest=found.fastest(headline))
         self.report = replace(
             self.report,
             status=status,

@@ -61,6 +61,8 @@ def run_roles(roles: Roles, deadline_s: float) -> dict[str, Any]:
     """
     become_subreaper()
     check_untouched()
+    # The children inherit it: only the candidate worker's memory may be read by others of the same user.
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     family = _Family()
     try:
         family.start(roles)
@@ -213,7 +215,7 @@ def kill_descendants(limit_s: float = 10.0) -> None:
     """Kill every process below this one, those in sessions of their own included, and reap them."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        for pid in descendants():
+        for pid in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -224,19 +226,19 @@ def kill_descendants(limit_s: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def descendants() -> list[int]:
-    """All processes whose line of parents leads here."""
+def descendants(root: int, spared: frozenset[int] = frozenset()) -> list[int]:
+    """All processes whose line of parents leads to `root` and through none of `spared`."""
     parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 stat = Path("/proc", entry, "stat").read_bytes()
                 parents[int(entry)] = int(stat.rpartition(b")")[2].split()[1])
-    mine = {os.getpid()}
+    mine = {root}
     found: list[int] = []
     grown = True
     while grown:
-        new = [pid for pid, parent in parents.items() if parent in mine and pid not in mine]
+        new = [pid for pid, parent in parents.items() if parent in mine and pid not in mine and pid not in spared]
         mine.update(new)
         found += new
         grown = bool(new)

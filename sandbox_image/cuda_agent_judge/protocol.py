@@ -46,6 +46,8 @@ class Kind(IntEnum):
     MEMORY = 13
     WARM = 14
     ANALYZE = 15
+    FILL = 16
+    PEEK = 17
     ANSWER = 100
     FAULT = 101
 

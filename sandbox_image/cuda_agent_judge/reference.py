@@ -7,27 +7,25 @@ leaves in the landing buffer. Seeds come from the judge with every draw; expecte
 import base64
 import dataclasses
 import io
-import itertools
 import json
-import time
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, trees
+from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, peeking, trees
 from cuda_agent_judge.analyze import analyze, describe_environment
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.drawn import Drawn
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.runner import Inputs, Runner
+from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
 
 _HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
-_FURTHER, _FURTHER_S = 14, 3.0
-"""Draws, and seconds for them, after two answers that are alike."""
 
 
 class Reference:
@@ -40,6 +38,8 @@ class Reference:
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.SETUP: self._setup,
             Kind.DRAW: self._draw,
+            Kind.FILL: self._fill,
+            Kind.PEEK: self._peek,
             Kind.EXPECT: self._expect,
             Kind.COMPARE: self._compare,
             Kind.HELD: self._held,
@@ -52,6 +52,8 @@ class Reference:
         self._screened: list[list[torch.Tensor]] = []
         self._unchanged = True
         self._landed: list[int] | None = None
+        self._peeked: list[peeking.Peeked] = []
+        self._places = random.SystemRandom()
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Answer one frame."""
@@ -71,22 +73,15 @@ class Reference:
             torch.cuda.init()  # type: ignore[no-untyped-call]
             self._cudart = Cudart()
         apply_precision(self._session.effective_precision)
-        self._operator = operator.load(self._session.operator_dir)
-        self._model = self._operator.make_model(device, body["seed"])
-        drawn = self._operator.get_inputs(body["seed"], device)
-        expected.calibrate_norms(self._model, drawn)
-        leaves, spec = trees.flatten(drawn)
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        numbers = iter(range(len(tensors)))
-        slots = tuple(next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
-        self._inputs = Inputs(spec, slots, buffers.layout(tensors))
-        self._eligible = [drawing.unstructured(t) for t in tensors]
-        self._slot = buffers.create(self._inputs.layout.size, self._cudart, ipc=self._ipc)
+        self._operator = loaded = operator.load(self._session.operator_dir)
+        self._model = loaded.make_model(device, body["seed"])
+        self._drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), body["seed"], self._cudart, ipc=self._ipc)
+        expected.calibrate_norms(self._model, self._drawn.take_first())
+        self._inputs = self._drawn.form
         sets = 3 if self._is_small(self._inputs.layout.size) else 1
-        self._runner = Runner(self._inputs, self._slot.bytes, self._cudart, sets)
-        self._store(leaves)
+        self._runner = Runner(self._inputs, self._drawn.master, self._cudart, sets)
         self._first_run()
-        self._fixed = self._is_fixed(body["seed"])
+        self._drawn.see_if_fixed(body["seed"] ^ 1)
         self._state = dict(_state_tensors(self._model))
         return self._describe(sets, body)
 
@@ -95,27 +90,10 @@ class Reference:
             return size < 1 << 30
         return size * _HELD_SHARE < torch.cuda.get_device_properties(0).total_memory
 
-    def _is_fixed(self, seed: int) -> bool:
-        """Whether get_inputs() gives the same values on every call: then signs are drawn instead."""
-        before = self._slot_sums()
-        self._store(trees.flatten(self._operator.get_inputs(seed ^ 1, self._session.target))[0])
-        return bool(before) and before == self._slot_sums()
-
-    def _store(self, leaves: list[Any]) -> None:
-        """Put drawn leaves into the slot."""
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        for leaf, tensor in zip(self._inputs.layout.leaves, tensors, strict=True):
-            if tuple(tensor.shape) != leaf.shape or tuple(tensor.stride()) != leaf.strides:
-                raise operator.OperatorFault(
-                    f"get_inputs() in {operator.FILE} gives other shapes on another call; give the same each time"
-                )
-            leaf.raw(self._slot.bytes).copy_(buffers.extent_of(tensor))
-        self._values = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-
     def _first_run(self) -> None:
         """Learn the output's form, which inputs the operator writes, and whether it is deterministic."""
-        before = self._slot_sums()
-        self._runner.prepare(0, self._values, now=True)
+        before = buffers.checksums(self._inputs.layout, self._drawn.master)
+        self._runner.prepare(0, self._drawn.values, now=True)
         names, output = expected.recorded(lambda: self._run_operator())
         self._signed_allowed = drawing.may_be_signed(names)
         after = [buffers.checksum(raw) for raw in self._runner.private]
@@ -126,7 +104,7 @@ class Reference:
         self._landing_layout = buffers.layout(first, dense=True)
         self._landing = buffers.create(self._landing_layout.size, self._cudart, ipc=self._ipc)
         self._output_names = _names(output)
-        self._runner.prepare(0, self._values, now=True)
+        self._runner.prepare(0, self._drawn.values, now=True)
         second = expected.tensors_of(self._run_operator())
         pairs = zip(self._output_names, first, second, strict=True)
         if not all(compare.compare(name, b, a, a).ok for name, a, b in pairs):
@@ -145,10 +123,10 @@ class Reference:
         for leaf, tensor in zip(state_layout.leaves, self._state.values(), strict=True):
             leaf.raw(self._state_area.bytes).copy_(buffers.extent_of(tensor))
         self._state_layout = state_layout
-        self._state_sums = self._sums(state_layout, self._state_area.bytes)
-        areas = [self._slot, self._landing, self._state_area]
+        self._state_sums = buffers.checksums(state_layout, self._state_area.bytes)
+        areas = [self._drawn.slot, self._landing, self._state_area]
         self.fds = tuple(area.fd for area in areas if area.fd is not None)
-        self._baselines = Baselines(self._model, self._runner, self._session, lambda: self._values)
+        self._baselines = Baselines(self._model, self._runner, self._session, lambda: self._drawn.values)
         return {
             "inputs": self._inputs.to_json(),
             "sets": sets,
@@ -158,29 +136,37 @@ class Reference:
             "tickets": [area.ticket for area in areas],
             "environment": describe_environment(self._session.target),
             "init": _packed(self._operator.init_inputs()),
-            "signed": self._signed_allowed and any(self._eligible),
+            "signed": self._signed_allowed and self._drawn.may_be_signed,
             "aliasing": any(leaf.get("aliases") for leaf in self._form["leaves"]),
         }
 
     def _draw(self, body: dict[str, Any]) -> dict[str, Any]:
-        variant, seed = body["variant"], body["seed"]
-        slot = self._slot.bytes
-        if variant == "sparse":
-            generator = torch.Generator().manual_seed(seed)
-            for leaf, plain in zip(self._inputs.layout.leaves, self._eligible, strict=True):
-                if plain:
-                    drawing.make_sparse(leaf.raw(slot), generator)
-        else:
-            self._store(trees.flatten(self._operator.get_inputs(seed, self._session.target))[0])
-            for leaf, plain in zip(self._inputs.layout.leaves, self._eligible, strict=True):
-                if variant == "signed" and plain:
-                    drawing.make_signed(leaf.view(leaf.raw(slot)))
-                elif self._fixed:
-                    drawing.flip_signs(leaf.raw(slot), seed)
+        self._drawn.draw(body["variant"], body["seed"])
+        if not body.get("hold"):
+            self._fill({})
+        return {"values": _packed(self._drawn.values)}
+
+    def _fill(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Show what was drawn; by then a submission that is timed stands still."""
+        self._drawn.fill()
         self._poison()
-        self._input_sums = self._slot_sums()
+        self._peeked = []
         self._wide = None
-        return {"values": _packed(self._values)}
+        return {}
+
+    def _peek(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Read some places of the output in the candidate worker, which stands still; "" when that went well."""
+        leaves = self._landing_layout.leaves
+        try:
+            if "probe" in body:
+                peeking.read(body["pid"], [int(body["probe"])], 4)
+                return {"wrong": ""}
+            self._peeked = peeking.peek(body["pid"], body["where"], leaves, self._places)
+        except (ValueError, TypeError) as error:
+            return {"wrong": f"it does not say where its output lies ({error})"}
+        except OSError as error:
+            return {"wrong": str(error)}
+        return {"wrong": ""}
 
     def _poison(self) -> None:
         for leaf in self._landing_layout.leaves:
@@ -189,19 +175,9 @@ class Reference:
             # The candidate worker's stream knows nothing of this one's.
             self._cudart.synchronize()
 
-    def _drawn(self) -> list[torch.Tensor]:
-        return [leaf.view(leaf.raw(self._slot.bytes)) for leaf in self._inputs.layout.leaves]
-
-    def _slot_sums(self) -> list[int]:
-        return self._sums(self._inputs.layout, self._slot.bytes)
-
-    @staticmethod
-    def _sums(layout: buffers.Layout, area: torch.Tensor) -> list[int]:
-        return [buffers.checksum(leaf.raw(area)) for leaf in layout.leaves]
-
     def _expect(self, body: dict[str, Any]) -> dict[str, Any]:
         """Compute the twin and, except where only that is asked for, the wide reference of the drawn inputs."""
-        self._runner.prepare(0, self._values, now=True)
+        self._runner.prepare(0, self._drawn.values, now=True)
         wide_args: Any = None
         only_twin = body["variant"] == "twin"
         if not only_twin and self._fits_wide():
@@ -217,7 +193,7 @@ class Reference:
         self._wide = self._run_wide(wide_args) if wide_args is not None else None
         if only_twin:
             return {"usable": True}
-        self._unchanged = self._unchanged and expected.are_inputs(twins, self._drawn())
+        self._unchanged = self._unchanged and expected.are_inputs(twins, self._drawn.tensors())
         if body["variant"] == "native":
             if len(self._screened) < 2:
                 self._screened.append(expected.heads(self._wide or twins))
@@ -251,11 +227,12 @@ class Reference:
             got = leaf.view(leaf.raw(self._landing.bytes))
             outcomes.append(compare.compare(self._output_names[index], got, wide[index], twins[index]))
         reasons = [outcome.reason for outcome in outcomes if not outcome.ok]
-        changed = [a != b for a, b in zip(self._input_sums, self._slot_sums(), strict=True)]
-        for index, (mine, its) in enumerate(zip(changed, self._written, strict=True)):
+        if not peeking.still_there(self._peeked, self._landing_layout.leaves, self._landing.bytes):
+            reasons.insert(0, "the output still changed after forward had returned; finish all work in forward")
+        for index, (mine, its) in enumerate(zip(self._drawn.changed(), self._written, strict=True)):
             if mine and not its:
                 reasons.insert(0, f"input {index} was written to; inputs must stay as they are")
-        self._landed = self._sums(self._landing_layout, self._landing.bytes)
+        self._landed = buffers.checksums(self._landing_layout, self._landing.bytes)
         return {
             "ok": not reasons,
             "reason": reasons[0] if reasons else "",
@@ -264,7 +241,7 @@ class Reference:
 
     def _held(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the previous output, landed once more, still is what it was."""
-        same = self._landed is None or self._landed == self._sums(self._landing_layout, self._landing.bytes)
+        same = self._landed is None or self._landed == buffers.checksums(self._landing_layout, self._landing.bytes)
         self._poison()
         return {"ok": same}
 
@@ -273,22 +250,12 @@ class Reference:
         if len(self._screened) < 2:
             return {"degenerate": "", "unchanged": False}
         first, second = self._screened[:2]
-        later = itertools.chain([second], self._further_answers(body["seed"]))
         has_inputs = bool(self._inputs.layout.leaves)
-        return {"degenerate": expected.degenerate(first, later, has_inputs), "unchanged": self._unchanged}
-
-    def _further_answers(self, seed: int) -> Iterator[list[torch.Tensor]]:
-        end = time.monotonic() + _FURTHER_S
-        for number in range(_FURTHER):
-            if time.monotonic() > end:
-                return
-            self._draw({"variant": "native", "seed": seed ^ number})
-            self._runner.prepare(0, self._values, now=True)
-            yield expected.heads(expected.tensors_of(self._run_operator()))
+        return {"degenerate": expected.degenerate(first, second, has_inputs), "unchanged": self._unchanged}
 
     def _check_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the weights that came back are those that went out."""
-        sums = self._sums(self._state_layout, self._state_area.bytes)
+        sums = buffers.checksums(self._state_layout, self._state_area.bytes)
         changed = [n for n, a, b in zip(self._state, self._state_sums, sums, strict=True) if a != b]
         return {"changed": changed}
 

@@ -71,6 +71,7 @@ class Runner:
         self._cudart = cudart
         self._flush = None if cudart is None else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
         self._raw: list[torch.Tensor] = self._sets[0]
+        self._stale = False
         self._args: list[Any] = []
         self._kwargs: dict[str, Any] = {}
         if cudart is not None:
@@ -89,10 +90,11 @@ class Runner:
         """The flat extents the next call runs on."""
         return self._raw
 
-    def prepare(self, index: int, values: list[Any], *, now: bool = False) -> None:
+    def prepare(self, index: int, values: list[Any], *, now: bool = False, later: bool = False) -> None:
         """Take the private set `index`; refresh it at once on `cpu` or if `now`, else behind the spin of `go`.
 
-        A call that does not go through `go` needs `now`: it would run on the values before.
+        A call that does not go through `go` needs `now`: it would run on the values before. With `later`, `go`
+        refreshes on `cpu` too: the slot is not filled yet.
         """
         self._raw = self._sets[index % len(self._sets)]
         leaves: list[Any] = []
@@ -104,7 +106,8 @@ class Runner:
                 leaves.append(_as_strided(self._raw[slot], leaf.shape, leaf.strides))
         given = _unflatten(leaves, self._inputs.spec)
         self._args, self._kwargs = ([], given) if isinstance(given, dict) else (given, {})
-        if now or self._cudart is None:
+        self._stale = later and self._cudart is None
+        if now or (self._cudart is None and not later):
             self.refresh()
 
     def go(self, call: Callable[..., Any], spin_us: int) -> Done:
@@ -132,6 +135,9 @@ class Runner:
 
     def _go_cpu(self, call: Callable[..., Any]) -> Done:
         args, kwargs = self._args, self._kwargs
+        if self._stale:
+            self.refresh()
+            self._stale = False
         start = _now_ns()
         output = call(*args, **kwargs)
         span = _now_ns() - start

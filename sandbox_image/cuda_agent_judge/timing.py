@@ -1,26 +1,22 @@
 """Interleaved timing: in every round each side gets the same fresh inputs, in random order, and the output is checked.
 
-The clock is the judge's own, around the order to the worker. A worker's claimed span stands only while that clock
-agrees with it.
+The clock is the judge's own, around the order to the worker; scoring.py says when a worker's claimed span stands.
+On `cpu` the side whose turn it is not stands still.
 """
 
-import math
 import random
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import idle
 from cuda_agent_judge.checking import Checker, new_seed
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.statistics import log_ratios, median, quantile, ratio_interval
+from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
+from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
+from cuda_agent_judge.turns import Meddled, Turns
 from cuda_agent_judge.workers import Refused, Workers
 
-SUBMISSION = "submission"
-SLACK_NS = 20_000
-SLACK_SHARE = 0.03
-TAMPER_FACTOR = 2.0
 NARROW = 1.01
 """Rounds stop when the interval's ends differ by less than this factor and the least number is done."""
 SETTLE_S = 0.003
@@ -38,65 +34,6 @@ class Effort:
 
 IN_LOOP = Effort(least=5, most=60, budget_s=2.5)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One timed call: the judge's own span, less what the protocol costs, and the worker's claim, both in ns."""
-
-    own_ns: int
-    claim_ns: int
-    wall_ns: int = 0
-    """The judge's own span with what the protocol costs."""
-
-
-@dataclass
-class Measured:
-    """Calls by side, one a round."""
-
-    calls: dict[str, list[Call]]
-    notes: list[str] = field(default_factory=list)
-    idle: list[int] = field(default_factory=list)
-    """The judge's span less the claim of calls that did nothing in the candidate worker; only on `cuda`."""
-
-    def spans(self) -> dict[str, list[int]]:
-        """The spans that count, by side, in ns."""
-        allowance = math.inf if self.idle and self.excess_ns() <= self._slack_ns() else self.allowance()
-        return {
-            side: [score(call, allowance) if side == SUBMISSION else max(call.claim_ns, 0) for call in calls]
-            for side, calls in self.calls.items()
-        }
-
-    def allowance(self) -> float:
-        """How far the clocks of a side that has no reason to lie are apart here, in ns: the load of the machine."""
-        apart = [
-            call.own_ns - call.claim_ns for side, calls in self.calls.items() if side != SUBMISSION for call in calls
-        ]
-        return max(quantile(apart, 0.9), 0.0) if apart else 0.0
-
-    def excess_ns(self) -> float:
-        """By how much the judge's clock and the claims are further apart than in calls that did nothing."""
-        return idle.typical([call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]) - idle.typical(self.idle)
-
-    def _slack_ns(self) -> float:
-        claims = [call.claim_ns for call in self.calls[SUBMISSION]]
-        apart = [call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]
-        return max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, apart))
-
-    def disagrees(self) -> bool:
-        """Whether most of the submission's claims are below half of what the judge's clock says."""
-        calls, allowance = self.calls.get(SUBMISSION, []), self.allowance()
-        if calls and self.idle and self.excess_ns() <= self._slack_ns():
-            return False
-        apart = [call.own_ns > TAMPER_FACTOR * call.claim_ns + SLACK_NS + allowance for call in calls]
-        return sum(apart) * 2 > len(apart)
-
-
-def score(call: Call, allowance_ns: float) -> int:
-    """The span that counts: the claim while the judge's clock agrees with it, else the larger."""
-    if call.own_ns - call.claim_ns <= max(SLACK_NS, SLACK_SHARE * call.claim_ns) + allowance_ns:
-        return max(call.claim_ns, 0)
-    return max(call.own_ns, call.claim_ns)
 
 
 class Timer:
@@ -129,6 +66,7 @@ class Timer:
         end = time.monotonic() + effort.budget_s
         while not self._enough(found, headline, effort, end):
             self._round(sides, found)
+        self._wake()
         if found.disagrees():
             found.notes.append(
                 "the submission's own clock disagreed with the judge's by more than a factor of 2; the judge's counts"
@@ -152,7 +90,7 @@ class Timer:
         self._order.shuffle(order)
         seed = new_seed()
         if not self._on_gpu:
-            self._draw(seed)
+            self._draw(seed, with_submission=SUBMISSION in sides)
         done: list[str] = []
         for side in order:
             if self._on_gpu:
@@ -160,15 +98,17 @@ class Timer:
                 self._draw(new_seed())
                 self._call(side)
                 self._draw(seed)
+            before = self._waited(side)
             wall, claim, _ = self._call(side)
+            waited = max(self._waited(side) - before, 0)
             overhead = median(self._idle) if self._idle and side == SUBMISSION else self._overhead_ns
-            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall))
+            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited))
             self._land(side, twin_known="eager" in done)
             done.append(side)
 
     def _turn(self, side: str) -> int:
         """Make one warm call on fresh inputs; returns the time to enqueue it in ns."""
-        self._draw(new_seed())
+        self._draw(new_seed(), with_submission=side == SUBMISSION)
         enqueue = self._call(side)[2]
         if side == SUBMISSION:
             self._land(side, twin_known=False)
@@ -176,24 +116,56 @@ class Timer:
             self._land(side, twin_known=True)
         return enqueue
 
-    def _draw(self, seed: int) -> None:
-        body = {"variant": "native", "seed": seed}
+    def _draw(self, seed: int, *, with_submission: bool = False) -> None:
+        """Draw inputs; on `cpu` a submission stands still from before they can be seen until it is called on them."""
+        body = {"variant": "native", "seed": seed, "hold": not self._on_gpu}
         self._values = self._workers.ask_reference(Kind.DRAW, body)["values"]
+        if self._on_gpu:
+            return
+        if with_submission:
+            self._wake()
+            self._workers.ask_candidate(Kind.PREPARE, self._prepare(SUBMISSION))
+        if self._workers.turns is not None:
+            self._workers.turns.stop_submission()
+        self._workers.ask_reference(Kind.FILL)
+
+    def _waited(self, side: str) -> int:
+        turns = self._workers.turns
+        return 0 if turns is None else turns.waited_ns(submission=side == SUBMISSION)
+
+    def _wake(self) -> None:
+        if self._workers.turns is not None:
+            self._workers.turns.wake_submission()
+
+    def _prepare(self, side: str) -> dict[str, Any]:
+        return {"side": side, "set": secrets.randbelow(64), "values": self._values, "later": not self._on_gpu}
 
     def _call(self, side: str) -> tuple[int, int, int]:
-        prepare = {"side": side, "set": secrets.randbelow(64), "values": self._values}
-        ask = self._workers.ask_candidate if side == SUBMISSION else self._workers.ask_reference
-        ask(Kind.PREPARE, prepare)
-        go = {"spin_us": self._spin_us}
+        submission = side == SUBMISSION
+        if not submission:
+            self._workers.ask_reference(Kind.PREPARE, self._prepare(side))
+        elif self._on_gpu:
+            self._workers.ask_candidate(Kind.PREPARE, self._prepare(side))
+        if self._workers.turns is not None and not submission:
+            self._stop_reference(self._workers.turns)
         time.sleep(SETTLE_S)
-        start = time.monotonic_ns()
-        answer = ask(Kind.GO, go)
+        answer, wall = self._workers.go({"spin_us": self._spin_us}, submission=submission)
+        if submission:
+            self._workers.look(answer)
         # How long the spin lasts is known, and need not be the same in all calls that are compared.
-        wall = time.monotonic_ns() - start - 1000 * self._spin_us
+        wall -= 1000 * self._spin_us
         return wall, _span(answer, "claim_ns"), _span(answer, "enqueue_ns")
 
+    @staticmethod
+    def _stop_reference(turns: Turns) -> None:
+        """Let the reference worker be woken as the submission is, so that the waking costs both the same."""
+        try:
+            turns.stop_reference()
+        except Meddled as meddled:
+            raise Refused("tampering", str(meddled)) from meddled
+
     def _land(self, side: str, *, twin_known: bool) -> None:
-        if side != "submission":
+        if side != SUBMISSION:
             self._workers.ask_reference(Kind.LAND)
             return
         if self._checker is None:
@@ -202,6 +174,8 @@ class Timer:
             self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
         self._checker.check_previous()
         self._checker.land(values=True, where="a timed call")
+        if self._workers.turns is not None:
+            self._workers.turns.stop_submission()
 
     def idle_turn(self) -> int:
         """Make a call in a candidate worker that holds no submission; returns how far the clocks are apart in ns.

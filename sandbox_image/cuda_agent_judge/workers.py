@@ -11,13 +11,14 @@ import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault
-from cuda_agent_judge.isolation import drop_to, move_into
+from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
 from cuda_agent_judge.reference import Reference
 from cuda_agent_judge.report import Status
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.turns import Turns
 
 _REFERENCE_LIMIT_S = 900.0
 _SETUP_LIMIT_S = 300.0
@@ -67,12 +68,14 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
     return serve
 
 
-def serve_candidate(unprivileged: int | None, scratch: Path) -> Callable[[Channel], None]:
+def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
     """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
 
     def serve(channel: Channel) -> None:
-        if unprivileged is not None:
-            drop_to(unprivileged)
+        gain_nothing()
+        if identity is not None:
+            drop_to(identity)
+        be_seen()
         move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
@@ -103,6 +106,12 @@ class Workers:
     def __init__(self, ends: JudgeEnds, session: Session) -> None:
         self._ends = ends
         self._limit_s = session.call_timeout_s
+        self._on_cpu = session.target == "cpu"
+        self._can_look = False
+        self.turns: Turns | None = None
+        """Of the two workers, where one can be stopped while the other is timed."""
+        self.unseen = ""
+        """Why the latest output could not be read in place."""
 
     def tell_reference(self, kind: Kind, body: dict[str, Any]) -> None:
         """Order without waiting."""
@@ -128,9 +137,13 @@ class Workers:
             raise Refused("operator_error", str(frame.body["sentence"]))
         return frame
 
-    def ask_reference(self, kind: Kind, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Order and wait."""
+    def ask_reference(
+        self, kind: Kind, body: dict[str, Any] | None = None, sent: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """Order and wait; `sent` is called when the order is out."""
         self.tell_reference(kind, body or {})
+        if sent is not None:
+            sent()
         return self.hear_reference().body
 
     def setup_candidate(self, body: dict[str, Any], fds: tuple[int, ...]) -> None:
@@ -149,9 +162,41 @@ class Workers:
             raise JudgeFault(f"the candidate worker {how} before it loaded anything; its error is on stderr") from error
         if frame.kind is Kind.FAULT:
             raise SharingFault(str(frame.body["sentence"]))
+        if self._on_cpu:
+            pids = self._ends.pids
+            self.turns = Turns(pids["reference"], pids["candidate"])
+            probe = {"pid": pids["candidate"], "probe": frame.body["probe"]}
+            self._can_look = not self.ask_reference(Kind.PEEK, probe)["wrong"]
 
-    def ask_candidate(self, kind: Kind, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Order the candidate worker and wait.
+    def go(self, body: dict[str, Any], *, submission: bool) -> tuple[dict[str, Any], int]:
+        """Order a call of one side, which may stand still until then; returns its answer and the wall time in ns."""
+        began = 0
+
+        def sent() -> None:
+            nonlocal began
+            began = time.monotonic_ns()
+            if self.turns is not None:
+                (self.turns.wake_submission if submission else self.turns.wake_reference)()
+
+        answer = (self.ask_candidate if submission else self.ask_reference)(Kind.GO, body, sent)
+        return answer, time.monotonic_ns() - began
+
+    def look(self, answer: dict[str, Any]) -> None:
+        """Have the reference worker read some of the output in place, while the submission stands still."""
+        self.unseen = ""
+        if self.turns is None or not self._can_look:
+            return
+        self.turns.stop_candidate()
+        try:
+            order = {"pid": self._ends.pids["candidate"], "where": answer.get("where")}
+            self.unseen = str(self.ask_reference(Kind.PEEK, order)["wrong"])
+        finally:
+            self.turns.wake_submission()
+
+    def ask_candidate(
+        self, kind: Kind, body: dict[str, Any] | None = None, sent: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """Order the candidate worker and wait; `sent` is called when the order is out.
 
         Raises:
             Refused: there is no proper answer; the status says whose kind of failure it is.
@@ -159,6 +204,8 @@ class Workers:
         channel = self._ends.candidate
         try:
             channel.send(kind, body or {})
+            if sent is not None:
+                sent()
             frame = channel.receive(self._limit_s + _GRACE_S)
         except PeerLate as error:
             what = "importing the submission" if kind is Kind.LOAD else "a call of the submission"

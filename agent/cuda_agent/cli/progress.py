@@ -64,7 +64,7 @@ class Progress:
             case CallStarted():
                 return _wrapped(f"[turn {event.turn}]   {event.name}: {_call(event.arguments or {})}", most=1)
             case Observation():
-                return _wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=1)
+                return _wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=2)
             case Judged():
                 return _wrapped(self._verdict(event.report), most=3)
             case _:
@@ -111,7 +111,16 @@ def _last_line(text: str) -> str:
 def _wrapped(text: str, *, most: int | None = None) -> list[str]:
     """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
     plain = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
-    cut = most is not None  # what is never cut may hold a path, which stays in one piece
-    width = WIDTH - len(_MORE) if cut else WIDTH
-    lines = textwrap.wrap(plain, width, subsequent_indent=_INDENT, break_long_words=cut, break_on_hyphens=False)
-    return [*lines[: most - 1], lines[most - 1] + _MORE] if most is not None and len(lines) > most else lines
+    if most is None:
+        return _lines_of(plain, WIDTH, whole_words=True)  # what is never cut may hold a path, which stays in one piece
+    lines = _lines_of(plain, WIDTH, whole_words=False)
+    if len(lines) <= most:
+        return lines
+    kept = _lines_of(plain, WIDTH - len(_MORE), whole_words=False)[:most]
+    return [*kept[:-1], kept[-1] + _MORE]
+
+
+def _lines_of(text: str, width: int, *, whole_words: bool) -> list[str]:
+    return textwrap.wrap(
+        text, width, subsequent_indent=_INDENT, break_long_words=not whole_words, break_on_hyphens=False
+    )

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -69,15 +70,33 @@ def test_the_report_is_read_from_its_file_and_never_from_stdout(sandbox: FakeSan
 
 
 def test_the_final_verdict_is_on_the_files_given_and_not_on_the_workspace(sandbox: FakeSandbox, judge: Judge) -> None:
-    body = "answer['reason'] = pathlib.Path(options['--workspace'], 'kernels/k.cpp').read_text()\n"
-    body += "answer['notes'] = sorted(os.listdir(options['--workspace']))\n"
-    stub(sandbox, body + WRITE)
+    state = Path(sandbox.state_dir)
     sandbox.write("kernels/k.cpp", b"other")
-    answer = judge.final_verdict(Submission({"model_new.py": b"", "kernels/k.cpp": b"mine"}), timeout_s=60)
-    assert answer.reason == "mine"
-    assert answer.notes == ["kernels", "model_new.py"]
-    arguments = json.loads((Path(sandbox.workspace) / "seen.json").read_text())[0]
-    assert "--final" in arguments
+    with contextlib.suppress(JudgeError):  # the real judge: nothing here can be judged
+        judge.final_verdict(Submission({"model_new.py": b"", "kernels/k.cpp": b"mine"}), timeout_s=60)
+    [folder] = [path for path in state.glob("final-*") if not path.name.endswith("-state")]
+    assert sorted(path.name for path in folder.iterdir()) == ["kernels", "model_new.py"]
+    assert (folder / "kernels/k.cpp").read_text() == "mine"
+
+
+def test_a_judge_and_a_session_that_were_edited_have_no_say_in_the_final_verdict(
+    sandbox: FakeSandbox, judge: Judge
+) -> None:
+    stub(sandbox, WRITE)
+    assert judge.verdict(timeout_s=60).status == "win"
+    state = Path(sandbox.state_dir)
+    (state / "session/operator/model.py").write_text("edited")
+    (state / "judge/random.py").write_text("raise SystemExit('shadowed')")
+    said = ""
+    try:
+        said = judge.final_verdict(Submission({"model_new.py": b""}), timeout_s=60).status
+    except JudgeError as error:  # the real judge on an operator that is none
+        said = str(error)
+    assert said != "win"
+    assert "shadowed" not in said
+    [fresh] = state.glob("final-*-state")
+    assert (fresh / "session/operator/model.py").read_bytes() != b"edited"
+    assert not (fresh / "judge/random.py").exists()
 
 
 @pytest.mark.parametrize(

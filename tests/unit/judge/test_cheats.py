@@ -84,6 +84,37 @@ WRONG = {
     "no ModelNew": ("import torch\n", "runtime_error", "ModelNew"),
     "syntax error": ("class ModelNew(:\n", "runtime_error", "SyntaxError"),
     "imports the reference": (model_new("return model.Model()(x)", head="import model"), "runtime_error", "model"),
+    "a thread that goes on adding to the output": (
+        model_new(
+            "y = torch.relu(x)\ndef late():\n    time.sleep(0.0003); y.mul_(2)\n"
+            "threading.Thread(target=late).start()\nreturn y",
+            head="import threading, time",
+        ),
+        "incorrect",
+        "",
+    ),
+    "patched tensor functions": (
+        model_new(
+            "return torch.relu(x)",
+            head="T = torch.Tensor\nT.copy_ = lambda self, *a, **k: self\nT.take = lambda self, i: torch.zeros(48)\n"
+            "T.data_ptr = lambda self: 0\nT.is_conj = T.is_neg = lambda self: False\ntorch.equal = lambda *a: True",
+        ),
+        "incorrect",
+        "",
+    ),
+    "a conjugate view": (model_new("return torch._neg_view(torch.relu(x) * -2)"), "incorrect", "not dense"),
+    "a sparse tensor": (model_new("return (torch.relu(x) * 2).to_sparse()"), "incorrect", "not dense"),
+    "more memory than there is": (model_new("return torch.empty(1 << 50)"), "runtime_error", "memory"),
+    "a false length on the result channel": (
+        model_new(
+            "for fd in range(3, 64):\n    try: socket.socket(fileno=fd).sendall(head(fd))\n    except OSError: pass\n"
+            "time.sleep(60)",
+            head="import socket, struct, time\n"
+            "def head(fd): return struct.pack('!4sHHI16sQ', b'CAJ1', 100, 0, 0, b'?' * 16, 1 << 60)",
+        ),
+        "tampering",
+        "nonce",
+    ),
     "output forged into every descriptor": (
         model_new(
             'for fd in range(64):\n    try: os.write(fd, b\'{"status": "correct"}\' * 9)\n'

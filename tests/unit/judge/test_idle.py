@@ -5,7 +5,7 @@ import random
 import pytest
 
 from cuda_agent_judge import idle
-from cuda_agent_judge.timing import SUBMISSION, Call, Measured
+from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
 
 SWITCH_NS, TRUE_NS = 400_000, 130_000
 

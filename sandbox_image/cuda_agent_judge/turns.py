@@ -1,0 +1,111 @@
+"""Whose turn it is: while one side is timed, every process of the other side is stopped.
+
+A stopped submission cannot slow a baseline, nor work ahead on inputs that were drawn while it slept. Both sides are
+woken in the same way, so that the waking costs them the same. Used on `cpu`; on `cuda` the device works on regardless.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from cuda_agent_judge.processes import descendants
+
+_SWEEPS = 50
+"""A submission that forks faster than so many sweeps find its processes is left to the judge's clock."""
+_STOP_LIMIT_S = 0.2
+
+
+class Meddled(Exception):
+    """A submission changed how the reference worker is scheduled."""
+
+
+class Turns:
+    """Stops and wakes the two workers of one judgement; called by the judge, whose parent is theirs too."""
+
+    def __init__(self, reference: int, candidate: int) -> None:
+        self._reference = reference
+        self._candidate = candidate
+        self._spared = frozenset({os.getpid(), reference})
+        self._stopped: list[int] = []
+        self._known: list[int] = []
+        """What the last sweep found, the candidate worker first."""
+        self._scheduled = _scheduling(reference)
+
+    def stop_candidate(self) -> None:
+        """Stop the candidate worker and what is known to come from it, and see that the worker stands still."""
+        self._stopped = [self._candidate, *(pid for pid in self._known if pid != self._candidate)]
+        for pid in self._stopped:
+            _send(pid, signal.SIGSTOP)
+        end = time.monotonic() + _STOP_LIMIT_S
+        while _runs(self._candidate) and time.monotonic() < end:
+            time.sleep(0)
+
+    def stop_submission(self) -> None:
+        """Stop the candidate worker and every process that came from it."""
+        self.stop_candidate()
+        found: list[int] = []
+        for _ in range(_SWEEPS):
+            found = descendants(os.getppid(), self._spared)
+            new = set(found) - set(self._stopped)
+            if not new:
+                break
+            for pid in new:
+                _send(pid, signal.SIGSTOP)
+            self._stopped += new
+        self._known = found
+
+    def wake_submission(self) -> None:
+        """Let all of them run again."""
+        stopped, self._stopped = self._stopped, []
+        for pid in stopped:
+            _send(pid, signal.SIGCONT)
+
+    def stop_reference(self) -> None:
+        """Stop the reference worker.
+
+        Raises:
+            Meddled: somebody changed its priority or its cores.
+        """
+        if not _scheduling(self._reference) <= self._scheduled:
+            raise Meddled("the submission changed the priority or the cores of the process it is compared with")
+        _send(self._reference, signal.SIGSTOP)
+
+    def wake_reference(self) -> None:
+        """Let it run again."""
+        _send(self._reference, signal.SIGCONT)
+
+    def waited_ns(self, *, submission: bool) -> int:
+        """How long a worker's threads have stood in line for a core so far, added up; 0 where that is not counted."""
+        pid = self._candidate if submission else self._reference
+        total = 0
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/task"):
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    total += int(Path("/proc", str(pid), "task", name, "schedstat").read_bytes().split()[1])
+        return total
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in (b"T", b"t", b"Z", b"X")
+    except (OSError, IndexError):
+        return False
+
+
+def _scheduling(pid: int) -> set[tuple[int, frozenset[int]]]:
+    """Priority and cores of every thread."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                thread = int(name)
+                found.add((os.getpriority(os.PRIO_PROCESS, thread), frozenset(os.sched_getaffinity(thread))))
+    return found
