@@ -6,12 +6,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[4]
 SCRIPT = "import sys; import cuda_agent.llm.builtin.policy; print(*{name.partition('.')[0] for name in sys.modules})"
-ALLOWED = sys.stdlib_module_names | {"cuda_agent", "__main__"}
+PATHS = [str(ROOT / "agent"), str(ROOT / "sandbox_image")]
+ALLOWED = sys.stdlib_module_names | {"cuda_agent", "cuda_agent_judge", "__main__"}
 
 
 def test_it_imports_the_standard_library_only() -> None:
     bare = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(ROOT / 'agent')!r}); {SCRIPT}"],
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path += {PATHS!r}; {SCRIPT}"],
         capture_output=True,
         text=True,
     )
