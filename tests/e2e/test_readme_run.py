@@ -21,9 +21,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 
 
 def kinds(text: str) -> list[str]:
-    """Each line by its first three words, numbers aside."""
-    lines = [re.sub(r"\d+(\.\d+)?", "N", line).split() for line in text.splitlines() if line.strip()]
-    return [" ".join(words[:3]) for words in lines]
+    """Each line by its label, or where it has none by its first three words, numbers aside."""
+    lines = [re.sub(r"\d+(\.\d+)?", "N", line).partition(": ")[0].split() for line in text.splitlines()]
+    return [" ".join(words[:3]) for words in lines if words]
 
 
 def labels(text: str) -> list[str]:

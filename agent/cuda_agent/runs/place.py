@@ -18,8 +18,8 @@ class Place:
 
     python: Path
     target: Literal["cpu", "cuda"]
-    why: str
-    """One line for the person: what `auto` chose and why."""
+    choices: tuple[str, ...]
+    """A line for the person on each of sandbox and target: what was chosen and why."""
 
 
 def choose(settings: Settings) -> Place:
@@ -33,8 +33,10 @@ def choose(settings: Settings) -> Place:
     python = find_python(settings.python)
     env = sandbox_environment(python.path, Path("state"), host=os.environ)
     target = choose_target(python, env=env, asked=settings.target)
-    why = (
-        f"sandbox local ({python.path}: Python {python.version}, torch {python.torch}),"
-        f" target {target.name} ({target.reason})"
-    )
-    return Place(python.path, target.name, why)
+    sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)})"
+    return Place(python.path, target.name, (sandbox, f"target {target.name}: {target.reason}"))
+
+
+def _short(path: Path) -> str:
+    """Return the path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -119,7 +119,8 @@ class _Work:
             trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
             state = stack.enter_context(scratch())
             trajectory.add(self._started(model))
-            trajectory.add(Notice(0, self.place.why))
+            for line in self.place.choices:
+                trajectory.add(Notice(0, line))
             trajectory.add(StageStarted(0, "sandbox"))
             sandbox = stack.enter_context(
                 LocalSandbox(
