@@ -22,7 +22,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 
 def kinds(text: str) -> list[str]:
     """Each line by its label, or where it has none by its first three words, numbers aside."""
-    lines = [re.sub(r"\d+(\.\d+)?", "N", line).partition(": ")[0].split() for line in text.splitlines()]
+    whole = [line for line in text.splitlines() if not line.startswith(" ")]  # where a line is continued varies
+    lines = [re.sub(r"\d+(\.\d+)?", "N", line).partition(": ")[0].split() for line in whole]
     return [" ".join(words[:3]) for words in lines if words]
 
 
