@@ -79,12 +79,14 @@ class Rules:
     precision: Literal["tf32", "ieee", "half"] = "tf32"
     libraries: Literal["vendor", "own", "any"] = "vendor"
     output_lifetime: Literal["held", "next-call"] = "held"
+    model_shares_uid: bool = False
+    """A model's commands run under the judge's own uid."""
 
     @classmethod
-    def of(cls, settings: Settings, target: Literal["cpu", "cuda"]) -> "Rules":
+    def of(cls, settings: Settings, target: Literal["cpu", "cuda"], *, model_shares_uid: bool = False) -> "Rules":
         """Return the rules of a run; a CPU has no TF32."""
         precision = "ieee" if target == "cpu" else settings.precision
-        return cls(target, precision, settings.libraries, settings.output_lifetime)
+        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def _execute(request: Request, folder: Path) -> Report:
         notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
     identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
-    if identity is not None:
+    if identity is not None and not session.model_shares_uid:
         report = replace(report, isolation="separate-uid")
     candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
     answer = _run(request, report, sealed, candidate, ipc=True)

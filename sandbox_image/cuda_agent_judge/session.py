@@ -30,6 +30,8 @@ class Session:
     call_timeout_s: float = 60.0
     """Limit of one call of the submission, its import included."""
     build_timeout_s: float = 600.0
+    model_shares_uid: bool = False
+    """A model's commands run under the judge's own uid: no uid of a submission keeps it from the judge's files then."""
 
     @property
     def operator_dir(self) -> Path:
@@ -103,13 +105,14 @@ def load(path: Path) -> Session:
         output_lifetime=_choice(raw, "output_lifetime", get_args(OutputLifetime), "held"),
         call_timeout_s=_seconds(raw, "call_timeout_s", 60.0),
         build_timeout_s=_seconds(raw, "build_timeout_s", 600.0),
+        model_shares_uid=_choice(raw, "model_shares_uid", (False, True), False),
     )
 
 
-def _choice(raw: dict[str, Any], key: str, known: tuple[str, ...], default: str) -> Any:
+def _choice(raw: dict[str, Any], key: str, known: tuple[Any, ...], default: Any) -> Any:
     value = raw.get(key, default)
     if value not in known:
-        raise SessionFault(f"session.json: {key} is {value!r}; it must be one of {', '.join(known)}")
+        raise SessionFault(f"session.json: {key} is {value!r}; it must be one of {', '.join(map(str, known))}")
     return value
 
 

@@ -143,7 +143,8 @@ class _Work:
         time_left = self._clock(start)
         python = str(self.place.python)
         judge = Judge(sandbox, python=python)
-        rules = Rules.of(self.settings, self.place.target)
+        # In `local` everything runs as the person who started the program.
+        rules = Rules.of(self.settings, self.place.target, model_shares_uid=True)
         judge.install(self.operator, rules)
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
         try:

@@ -122,3 +122,7 @@ def test_what_the_session_keeps_is_not_the_submissions_to_write(judge: Judge, be
     answer = judge(model_new(HONEST, head=head))
     assert answer.report.status == "correct"
     assert answer.report.isolation == ("separate-uid" if kept.read_text() == "as it was" else "shared-uid")
+
+
+def test_no_isolation_is_claimed_where_a_models_commands_run_as_the_judge(judge: Judge) -> None:
+    assert judge(model_new(HONEST), model_shares_uid=True).report.isolation == "shared-uid"
