@@ -32,11 +32,12 @@ def typical(apart: Sequence[int]) -> float:
     return sum(kept) / len(kept)
 
 
-def uncertainty(one: Sequence[int], other: Sequence[int]) -> float:
-    """The standard error of the difference between what is typical of both."""
-    total = 0.0
-    for apart in (one, other):
-        kept = sorted(apart)[: max(2, int(len(apart) * KEPT_SHARE))]
-        mean = sum(kept) / len(kept)
-        total += sum((value - mean) ** 2 for value in kept) / max(len(kept) - 1, 1) / len(kept)
-    return math.sqrt(total)
+def uncertainty(idle: Sequence[int], calls: int) -> float:
+    """The standard error of the difference between what is typical of idle turns and of so many calls.
+
+    Both are taken to scatter as the idle turns do: how far the calls' own claims scatter is the submission's choice.
+    """
+    kept = sorted(idle)[: max(2, int(len(idle) * KEPT_SHARE))]
+    mean = sum(kept) / len(kept)
+    variance = sum((value - mean) ** 2 for value in kept) / max(len(kept) - 1, 1)
+    return math.sqrt(variance / len(kept) + variance / max(int(calls * KEPT_SHARE), 1))

@@ -92,7 +92,7 @@ class Measured:
         """Whether the claims are no further from the judge's clock than those of calls that did nothing."""
         claims = [call.claim_ns for call in self.calls[SUBMISSION]]
         apart = [call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]
-        slack = max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, apart))
+        slack = max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, len(apart)))
         return idle.typical(apart) - idle.typical(self.idle) <= slack
 
     def disagrees(self) -> bool:

@@ -39,3 +39,9 @@ def test_claims_that_lie_give_way_to_the_judges_clock(share: float) -> None:
 def test_calibration_makes_a_bounded_number_of_turns() -> None:
     turns = iter(range(1000))
     assert idle.calibrate(lambda: next(turns)) == list(range(idle.TURNS))
+
+
+def test_claims_that_scatter_do_not_widen_what_is_believed() -> None:
+    quiet = [SWITCH_NS] * 12
+    assert idle.uncertainty(quiet, 60) == 0
+    assert idle.uncertainty(jitter(12), 60) > idle.uncertainty(jitter(12), 6000) > 0
