@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -272,13 +272,7 @@ def _judge_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
     # The judge builds with its own binding files.
     files |= {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
     files |= {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
-    values = {
-        "target": rules.target,
-        "precision": "ieee" if rules.target == "cpu" else rules.precision,
-        "libraries": rules.libraries,
-        "output_lifetime": rules.output_lifetime,
-    }
-    return {**files, f"{session('')}/session.json": json.dumps(values).encode()}
+    return {**files, f"{session('')}/session.json": json.dumps(asdict(rules)).encode()}
 
 
 def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -41,7 +41,8 @@ def sandbox(tmp_path: Path) -> FakeSandbox:
 @pytest.fixture
 def judge(sandbox: FakeSandbox, operator: Operator) -> Judge:
     client = Judge(sandbox, python=sys.executable)
-    client.install(operator, Rules.of(Settings(operator=operator.path, precision="tf32", libraries="any"), "cpu"))
+    settings = Settings(operator=operator.path, precision="tf32", libraries="any")
+    client.install(operator, Rules.of(settings, "cpu", model_shares_uid=True))
     return client
 
 
@@ -56,7 +57,13 @@ def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: J
     assert (state / "judge/workspace/binding.cpp").is_file()
     assert (state / "session/operator/helper.py").read_text() == "x = 1\n"
     settings = json.loads((state / "session/session.json").read_text())
-    assert settings == {"target": "cpu", "precision": "ieee", "libraries": "any", "output_lifetime": "held"}
+    assert settings == {
+        "target": "cpu",
+        "precision": "ieee",
+        "libraries": "any",
+        "output_lifetime": "held",
+        "model_shares_uid": True,
+    }
     assert list(Path(sandbox.workspace).iterdir()) == []
 
 
