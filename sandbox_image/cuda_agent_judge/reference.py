@@ -224,12 +224,13 @@ class Reference:
 
     def _compare(self, body: dict[str, Any]) -> dict[str, Any]:
         """Compare what landed; the inputs that came back must be those that went out."""
-        twins = self._baselines.twin
-        wide = self._wide or twins
-        outcomes = []
-        for index, leaf in enumerate(self._landing_layout.leaves):
-            got = leaf.view(leaf.raw(self._landing.bytes))
-            outcomes.append(compare.compare(self._output_names[index], got, wide[index], twins[index]))
+        outcomes = self._outcomes()
+        if self._wide is None and self._fits_wide() and not all(outcome.ok for outcome in outcomes):
+            # Only the twin was there to compare with: where its own rounding is large, the fp64 answer decides.
+            self._runner.prepare(0, self._drawn.values, now=True)
+            args, kwargs = self._runner.arguments
+            self._wide = self._run_wide(expected.widen(kwargs or args))
+            outcomes = self._outcomes()
         reasons = [outcome.reason for outcome in outcomes if not outcome.ok]
         if not peeking.still_there(self._peeked, self._landing_layout.leaves, self._landing.bytes):
             reasons.insert(0, "the output still changed after forward had returned; finish all work in forward")
@@ -242,6 +243,15 @@ class Reference:
             "reason": reasons[0] if reasons else "",
             "errors": [dataclasses.asdict(outcome.error) for outcome in outcomes],
         }
+
+    def _outcomes(self) -> list[compare.Outcome]:
+        twins = self._baselines.twin
+        wide = self._wide or twins
+        landed = [leaf.view(leaf.raw(self._landing.bytes)) for leaf in self._landing_layout.leaves]
+        return [
+            compare.compare(name, got, truth, twin)
+            for name, got, truth, twin in zip(self._output_names, landed, wide, twins, strict=True)
+        ]
 
     def _held(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the previous output, landed once more, still is what it was."""
