@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cuda_agent_judge.protocol import MAX_ANSWER, Channel, Kind, PeerLost, ProtocolFault, pair
+from cuda_agent_judge.protocol import MAX_ANSWER, NONCE_BYTES, Channel, Kind, PeerLost, ProtocolFault, pair
 
 OUTPUT_LIMIT = 64 << 10
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
@@ -89,7 +89,7 @@ class _Family:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._shown = 0
-        nonces = [os.urandom(16) for _ in range(3)]
+        nonces = [os.urandom(NONCE_BYTES) for _ in range(3)]
         self._reference = pair(nonces[0])
         self._candidate = pair(nonces[1], max_answer=MAX_ANSWER)
         self._control = pair(nonces[2])

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-HEADER = struct.Struct("!4sHHI16sQ")
-MAGIC = b"CAJ1"
 NONCE_BYTES = 16
+HEADER = struct.Struct(f"!4sHHI{NONCE_BYTES}sQ")
+MAGIC = b"CAJ1"
 MAX_PAYLOAD = 64 << 20
 """From a trusted side: init inputs travel in a frame."""
 MAX_ANSWER = 1 << 20
