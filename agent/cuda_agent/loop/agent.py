@@ -1,6 +1,6 @@
-"""The agent: `step` is one turn, `run` takes turns until there is a reason to stop.
+"""The agent: `run` takes turns until there is a reason to stop; a turn is `ask`, `answer` for each call, `settle`.
 
-It knows no concrete model, sandbox or tool, and has no hooks: who wants to go step by step calls `step`.
+It knows no concrete model, sandbox or tool, and has no hooks: who wants to go step by step calls the parts of a turn.
 """
 
 import dataclasses
@@ -49,13 +49,15 @@ class Agent:
         limits: Limits,
         time_left: TimeLeft = lambda: math.inf,
     ) -> None:
-        self._model = model
+        self.model = model
+        """Who is asked next; another may take over between two turns."""
         self._calls = calls
         self._referee = referee
         self._prompts = prompts
         self._trajectory = trajectory
         self._read_submission = read_submission
-        self._limits = limits
+        self.limits = limits
+        """May be replaced between two turns."""
         self._time_left = time_left
         self._repeats = Repeats()
         self._idle = 0
@@ -70,18 +72,41 @@ class Agent:
         self.messages.append(Message(role, content))
         self._trajectory.add(MessageAdded(self.turn, role, content))
 
+    def ask(self) -> Reply:
+        """Begin a turn: ask the model once; its calls are not answered yet.
+
+        Raises:
+            ModelError: the model's provider failed.
+        """
+        self.turn += 1
+        self._trajectory.add(StageStarted(self.turn, "model"))
+        reply = self.model.complete(tuple(self.messages), self._calls.specs)
+        self._record(reply)
+        return reply
+
+    def answer(self, call: ToolCall) -> Observation:
+        """Run a call of the last reply (a late one is declined) and put its answer into the conversation.
+
+        Raises:
+            SandboxLost: the sandbox is gone; the call stays unanswered.
+        """
+        if self._late():
+            return self.decline(call, _LATE)
+        return self._observed(self._calls.answer(self.turn, call))
+
+    def decline(self, call: ToolCall, why: str) -> Observation:
+        """Answer a call of the last reply without running it."""
+        return self._observed(self._calls.decline(self.turn, call, why))
+
     def step(self) -> Turn:
-        """Ask the model once and answer its calls.
+        """Ask the model once and answer its calls; `settle` ends the turn.
 
         Raises:
             ModelError: the model's provider failed.
             SandboxLost: the sandbox is gone.
         """
-        self.turn += 1
-        self._trajectory.add(StageStarted(self.turn, "model"))
-        reply = self._model.complete(tuple(self.messages), self._calls.specs)
-        self._record(reply)
-        observations = tuple(self._answer(call) for call in reply.tool_calls)
+        reply = self.ask()
+        observations = tuple(self.answer(call) for call in reply.tool_calls)
         return Turn(self.turn, reply, observations)
 
     def run(self) -> StopReason:
@@ -91,12 +116,20 @@ class Agent:
             JudgeError: the judge itself failed.
             DiskError: the run's folder could not be written.
         """
-        stop = self._guarded(self._turns)
+        return self.finish(self.guarded(self._turns))
+
+    def finish(self, stop: Stop) -> StopReason:
+        """End the run: the best submission without a final verdict gets one, and the reason is written down.
+
+        Raises:
+            JudgeError: the judge itself failed.
+            DiskError: the run's folder could not be written.
+        """
         if stop.reason is StopReason.INTERRUPTED and self._referee.reserve_s:
             text = "Interrupted; the best kernel gets its final verdict (interrupt again to leave at once)."
             self._trajectory.add(Notice(self.turn, text))
         if stop.reason is not StopReason.SANDBOX_LOST:
-            closing = self._guarded(self._close)
+            closing = self.guarded(self._close)
             if closing.reason in (StopReason.SANDBOX_LOST, StopReason.INTERRUPTED):
                 stop = closing
         if self._referee.won and stop.reason is not StopReason.INTERRUPTED:
@@ -106,7 +139,8 @@ class Agent:
         self._trajectory.add(Stopped(self.turn, stop.reason, stop.detail))
         return stop.reason
 
-    def _guarded(self, work: Callable[[], Stop]) -> Stop:
+    def guarded[T](self, work: Callable[[], T]) -> T | Stop:
+        """Do a part of the run; what may end a run comes back as a Stop."""
         try:
             return work()
         except ModelError as error:
@@ -130,26 +164,23 @@ class Agent:
 
     def _turns(self) -> Stop:
         while True:
-            stop = self._exhausted() or self._after(self.step())
+            stop = self.exhausted() or self.settle(self.step())
             if stop is not None:
                 return stop
 
-    def _exhausted(self) -> Stop | None:
+    def exhausted(self) -> Stop | None:
+        """Say whether a limit leaves no further turn."""
         if self._late():
             return Stop(StopReason.TIME_LIMIT)
-        if self.turn >= self._limits.max_turns:
+        if self.turn >= self.limits.max_turns:
             return Stop(StopReason.MAX_TURNS, f"{self.turn} turns")
         return None
 
     def _late(self) -> bool:
         return self._time_left() - self._referee.reserve_s <= 0
 
-    def _answer(self, call: ToolCall) -> Observation:
-        if self._late():
-            observation = self._calls.decline(self.turn, call, _LATE)
-        else:
-            observation = self._calls.answer(self.turn, call)
-        self.messages.append(Message(role="tool", content=observation.text, tool_call_id=call.id))
+    def _observed(self, observation: Observation) -> Observation:
+        self.messages.append(Message(role="tool", content=observation.text, tool_call_id=observation.id))
         return observation
 
     def _record(self, reply: Reply) -> None:
@@ -178,8 +209,13 @@ class Agent:
             )
         )
 
-    def _after(self, turn: Turn) -> Stop | None:
-        """Judge what the turn did, tell the model what it must know, and say whether the run ends."""
+    def settle(self, turn: Turn) -> Stop | None:
+        """End a turn: judge what it did, tell the model what it must know, and say whether the run ends.
+
+        Raises:
+            JudgeError: the judge itself failed.
+            SandboxLost: the sandbox is gone.
+        """
         reply = turn.reply
         if reply.refusal is not None:
             return Stop(StopReason.REFUSED, reply.refusal)
@@ -207,9 +243,9 @@ class Agent:
             self._repeats.reset()
         for call, observation in zip(turn.reply.tool_calls, turn.observations, strict=True):
             count = self._repeats.count(call, observation)
-            if count >= self._limits.repeats_stuck:
+            if count >= self.limits.repeats_stuck:
                 return Stop(StopReason.STUCK, f"the same {call.name} call gave the same result {count} times")
-            if count == self._limits.repeats_nudge:
+            if count == self.limits.repeats_nudge:
                 self.say(self._prompts.nudge("repeat", tool=call.name, count=count))
         return None
 
@@ -217,7 +253,7 @@ class Agent:
         best = self._referee.best
         reached = f"{headline_speedup(best.report):.2f}x over {side_name(best.report.headline)}" if best else ""
         if self._polish_left is None:
-            self._polish_left = self._limits.polish
+            self._polish_left = self.limits.polish
             self._referee.polishing = True
             if self._polish_left > 0 and reply.gave_up is None:
                 self.say(self._prompts.nudge("polish", speedup=reached, turns_left=self._polish_left))
@@ -244,18 +280,18 @@ class Agent:
             more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
             self.say(self._prompts.nudge("final_failed", **said, **more))
             return
-        left = self._limits.max_turns - self.turn
+        left = self.limits.max_turns - self.turn
         self.say(self._prompts.nudge("not_there_yet", **said, speedup=speedup_line(report), turns_left=left))
 
     def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
         self._idle = 1 if changed else self._idle + 1
-        if self._idle >= self._limits.idle_replies:
+        if self._idle >= self.limits.idle_replies:
             return Stop(
                 StopReason.STUCK, f"{self._idle} replies in a row without a call and without a changed submission"
             )
         if report is not None and not report.final and reaches_target(report):
             # No final verdict is left for it but the closing one.
-            return Stop(StopReason.STUCK, f"{self._limits.finals} final verdicts did not confirm the target")
+            return Stop(StopReason.STUCK, f"{self.limits.finals} final verdicts did not confirm the target")
         if reply.finish_reason == "length":
             self.say(self._prompts.nudge("cut_off"))
         elif report is None:

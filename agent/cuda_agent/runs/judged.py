@@ -7,12 +7,12 @@ from pathlib import Path
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError, OperatorError
-from cuda_agent.judging import SUBMISSION, Judge, Rules, Submission, environment
+from cuda_agent.judging import SUBMISSION, Judge, Rules, Submission
 from cuda_agent.operators import load
 from cuda_agent.runs.place import choose
+from cuda_agent.runs.sandboxes import opened
 from cuda_agent.runs.scratch import scratch
 from cuda_agent.runs.signals import Signals
-from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, StageStarted
 from cuda_agent_judge.report import Report
 
@@ -29,18 +29,10 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     submission = _read(folder)
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
-        base = stack.enter_context(scratch())
-        state = base / "state"
-        sandbox = stack.enter_context(
-            LocalSandbox(
-                workspace=base / "workspace",
-                state_dir=state,
-                python=place.python,
-                extra_env=environment(str(state)),
-            )
-        )
+        workspace = stack.enter_context(scratch()) / "workspace"
+        inside = stack.enter_context(opened(place, workspace=workspace))
         stack.callback(signals.shield)
-        client = Judge(sandbox, python=str(place.python))
+        client = Judge(inside.trusted, python=place.python)
         client.install(operator, Rules.of(settings, place.target))
         listener.on_event(StageStarted(0, "final verdict"))
         report = client.final_verdict(submission, on_output=listener.on_output)

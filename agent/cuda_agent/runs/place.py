@@ -16,8 +16,12 @@ from cuda_agent.sandbox.target import choose_target
 class Place:
     """A sandbox to be started."""
 
-    python: Path
+    kind: Literal["local", "docker"]
+    python: str
+    """The interpreter with torch, as a path inside."""
     target: Literal["cpu", "cuda"]
+    model_shares_uid: bool
+    """The model's commands run under the judge's own uid."""
     choices: tuple[str, ...]
     """A line for the person on each of sandbox and target: what was chosen and why."""
 
@@ -34,7 +38,8 @@ def choose(settings: Settings) -> Place:
     env = sandbox_environment(python.path, Path("state"), host=os.environ)
     target = choose_target(python, env=env, asked=settings.target)
     sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)})"
-    return Place(python.path, target.name, (sandbox, f"target {target.name}: {target.reason}"))
+    choices = (sandbox, f"target {target.name}: {target.reason}")
+    return Place("local", str(python.path), target.name, True, choices)
 
 
 def _short(path: Path) -> str:

@@ -17,7 +17,6 @@ from cuda_agent.judging import (
     Judge,
     JudgeTimeout,
     Rules,
-    environment,
     is_submission_file,
     read_submission,
     write_files,
@@ -35,15 +34,15 @@ from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
-from cuda_agent.runs.scratch import scratch
+from cuda_agent.runs.sandboxes import Opened, opened
+from cuda_agent.runs.session import Drive, Session, by_itself
 from cuda_agent.runs.signals import Signals
-from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.trajectory import Listener, Notice, RunStarted, StageStarted, Trajectory
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.bash import Bash
 from cuda_agent_tools.glob import Glob
 from cuda_agent_tools.multi_edit import MultiEdit
-from cuda_agent_tools.sandbox import Sandbox, SandboxError
+from cuda_agent_tools.sandbox import SandboxError
 from cuda_agent_tools.todo_write import TodoWrite
 
 _UNUSABLE = frozenset({"operator_error", "runtime_error", "timeout"})
@@ -59,7 +58,9 @@ class Outcome:
     exit_code: int
 
 
-def optimize(settings: Settings, *, listener: Listener, model: Model | None = None) -> Outcome:
+def optimize(
+    settings: Settings, *, listener: Listener, model: Model | None = None, drive: Drive = by_itself
+) -> Outcome:
     """Run the model on the operator until there is a reason to stop.
 
     Raises:
@@ -74,11 +75,13 @@ def optimize(settings: Settings, *, listener: Listener, model: Model | None = No
     run = RunDir.create(settings.run_dir, operator.name)
     with Signals() as signals:
         try:
-            record = Record(run, operator, settings, {"python": str(place.python), "target": place.target})
+            record = Record(
+                run, operator, settings, {"sandbox": place.kind, "python": place.python, "target": place.target}
+            )
         except DiskError:
             run.remove()
             raise
-        work = _Work(settings, operator, place, run, record, signals, listener)
+        work = _Work(settings, operator, place, run, record, signals, listener, drive)
         try:
             stop = work.go(chosen_model)
             record.finish(stop)
@@ -112,26 +115,19 @@ class _Work:
     record: Record
     signals: Signals
     listener: Listener
+    drive: Drive
 
     def go(self, model: Model) -> Stop:
         start = time.monotonic()
         with ExitStack() as stack:
             trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
-            state = stack.enter_context(scratch())
             trajectory.add(self._started(model))
             for line in self.place.choices:
                 trajectory.add(Notice(0, line))
             trajectory.add(StageStarted(0, "sandbox"))
-            sandbox = stack.enter_context(
-                LocalSandbox(
-                    workspace=self.run.workspace,
-                    state_dir=state,
-                    python=self.place.python,
-                    extra_env=environment(str(state)),
-                )
-            )
+            place = stack.enter_context(opened(self.place, workspace=self.run.workspace))
             stack.callback(self.signals.shield)
-            return self._with_sandbox(model, sandbox, trajectory, start)
+            return self._with_sandbox(model, place, trajectory, start)
 
     def _started(self, model: Model) -> RunStarted:
         document = self.record.document
@@ -139,12 +135,11 @@ class _Work:
             self.operator.name, self.operator.sha256, model.name, document["settings"], document["versions"]
         )
 
-    def _with_sandbox(self, model: Model, sandbox: Sandbox, trajectory: Trajectory, start: float) -> Stop:
+    def _with_sandbox(self, model: Model, place: Opened, trajectory: Trajectory, start: float) -> Stop:
         time_left = self._clock(start)
-        python = str(self.place.python)
-        judge = Judge(sandbox, python=python)
-        # In `local` everything runs as the person who started the program.
-        rules = Rules.of(self.settings, self.place.target, model_shares_uid=True)
+        sandbox, python = place.sandbox, self.place.python
+        judge = Judge(place.trusted, python=python)
+        rules = Rules.of(self.settings, self.place.target, model_shares_uid=self.place.model_shares_uid)
         judge.install(self.operator, rules)
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
         try:
@@ -168,8 +163,11 @@ class _Work:
             time_left=time_left,
         )
         self._brief(agent, prompts, report, rules, sandbox.workspace)
+        session = Session(
+            agent, referee, judge, sandbox, self.settings, self.run, self.record, trajectory, self.signals
+        )
         try:
-            agent.run()
+            self.drive(session)
         finally:
             self.record.reached(agent.turn, agent.usage, referee.best)
         return agent.stop or Stop(StopReason.INTERRUPTED)

@@ -1,0 +1,39 @@
+"""What whoever drives a run has in hand while it lasts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cuda_agent.config import Settings
+from cuda_agent.judging import Judge
+from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.referee import Referee
+from cuda_agent.run_dir import RunDir
+from cuda_agent.runs.record import Record
+from cuda_agent.runs.signals import Signals
+from cuda_agent.trajectory import Trajectory
+from cuda_agent_tools.sandbox import Sandbox
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run whose sandbox stands and whose model was briefed; the agent is ready for its next turn."""
+
+    agent: Agent
+    referee: Referee
+    judge: Judge
+    sandbox: Sandbox
+    """Where the model's commands run."""
+    settings: Settings
+    run: RunDir
+    record: Record
+    trajectory: Trajectory
+    signals: Signals
+
+
+Drive = Callable[[Session], None]
+"""Takes the turns of a run. Afterwards `agent.stop` says why it ended; None means interrupted."""
+
+
+def by_itself(session: Session) -> None:
+    """Let the agent run until there is a reason to stop."""
+    session.agent.run()
