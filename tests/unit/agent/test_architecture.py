@@ -30,16 +30,14 @@ def test_the_report_brings_nothing_of_the_judge_with_it(graph: grimp.ImportGraph
     assert {name for name in graph.find_upstream_modules(ROOM) if name != "cuda_agent_judge"} == set()
 
 
-def test_only_the_composition_root_knows_concrete_models_sandboxes_and_tools_together(graph: grimp.ImportGraph) -> None:
-    concrete = {"cuda_agent.sandbox.local", "cuda_agent_tools.bash", "cuda_agent_tools.multi_edit"}
-    knowing = {
-        importer
-        for module in ("cuda_agent_tools.bash", "cuda_agent_tools.glob", "cuda_agent_tools.multi_edit")
-        for importer in graph.find_modules_that_directly_import(module)
-        if importer.split(".")[0] == "cuda_agent"
-    }
-    assert knowing == {"cuda_agent.runs.single"}
-    assert concrete <= graph.find_modules_directly_imported_by("cuda_agent.runs.single")
+def test_only_the_composition_root_knows_the_concrete_tools_and_one_module_the_concrete_sandboxes(
+    graph: grimp.ImportGraph,
+) -> None:
+    for concrete, root in (("cuda_agent_tools.bash", "single"), ("cuda_agent_tools.multi_edit", "single"),
+                           ("cuda_agent.sandbox.local", "sandboxes")):  # fmt: skip
+        importers = graph.find_modules_that_directly_import(concrete)
+        knowing = {module for module in importers if not module.startswith("cuda_agent_tools.")}
+        assert knowing == {f"cuda_agent.runs.{root}"}, concrete
 
 
 def test_the_design_notes_list_the_layers_that_are_checked() -> None:
