@@ -31,7 +31,7 @@ class Difference:
 
 
 def compare(then: Iterable[Event], now: Iterable[Event]) -> list[Difference]:
-    """Pair the calls of two runs in their order: the replies are the same, so the calls are too, up to the end of one."""
+    """Pair the calls of two runs in their order: the same replies make the same calls, up to the end of one run."""
     return [_compare(*pair) for pair in zip_longest(_observations(then), _observations(now))]
 
 
