@@ -42,7 +42,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
 
 
 def submission_at(path: Path) -> Submission:
-    """Read a submission: a folder with model_new.py and kernels/ (plain files only), or a file that is the model_new.py.
+    """Read a submission: a folder with model_new.py and kernels/ (plain files only), or one model_new.py alone.
 
     Raises:
         ConfigError: there is none.

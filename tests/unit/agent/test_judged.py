@@ -24,5 +24,5 @@ def test_a_file_of_any_name_is_the_model(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_model_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="has no model_new.py; name a folder"):
+    with pytest.raises(ConfigError, match=r"has no model_new\.py; name a folder"):
         submission_at(tmp_path)
