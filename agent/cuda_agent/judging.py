@@ -162,7 +162,8 @@ class Judge:
         self._python = python
         self._session = session(sandbox.state_dir)
         self._files: dict[str, bytes] = {}
-        self._records_seen = 0
+        self._profiles_seen = 0
+        self._steps_seen = 0
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
@@ -215,15 +216,24 @@ class Judge:
 
     def new_profiles(self) -> list[Report]:
         """Return the passing profiles that were recorded since the last call, oldest first."""
+        reports, self._profiles_seen = self._records(self._profiles_seen)
+        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+
+    def new_steps(self) -> list[Report]:
+        """Return every report that was recorded since the last call (builds and checks too), oldest first."""
+        reports, self._steps_seen = self._records(self._steps_seen)
+        return reports
+
+    def _records(self, seen: int) -> tuple[list[Report], int]:
+        """Return the reports behind the first `seen` bytes of the records, and how many bytes are read by now."""
         try:
             data = self._sandbox.read(f"{self._session}/records.jsonl")
         except (FileNotFoundError, ValueError):
-            return []
-        fresh = data[self._records_seen if self._records_seen <= len(data) else 0 :]
+            return [], seen
+        fresh = data[seen if seen <= len(data) else 0 :]
         whole = fresh.rfind(b"\n") + 1
-        self._records_seen = len(data) - len(fresh) + whole
         reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
-        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+        return reports, len(data) - len(fresh) + whole
 
     def _ask(
         self,

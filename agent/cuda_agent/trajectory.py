@@ -48,6 +48,8 @@ class MessageAdded:
     finish_reason: str = ""
     refusal: str | None = None
     gave_up: str | None = None
+    by: str = ""
+    """"person" where a person said it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,22 @@ class CallStarted:
     id: str
     name: str
     arguments: Mapping[str, Any] | None
+    by: str = ""
+    """"person" where a person made the call: it is no part of the conversation, the model is told in a message."""
+
+
+@dataclass(frozen=True)
+class CallChanged:
+    """A call of the last reply was replaced before it ran: the conversation holds what ran."""
+
+    type: ClassVar[str] = "call_changed"
+    turn: int
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+    was: Mapping[str, Any]
+    """The call as the model made it: {name, arguments, raw_arguments}."""
+    by: str = "person"
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,8 @@ class Observation:
     text: str
     is_error: bool
     duration_s: float
+    by: str = ""
+    """"person" where it answers a call that a person made."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +144,18 @@ class Stopped:
     detail: str = ""
 
 
-Event = RunStarted | MessageAdded | CallStarted | Observation | StageStarted | Judged | SnapshotTaken | Notice | Stopped
+Event = (
+    RunStarted
+    | MessageAdded
+    | CallStarted
+    | CallChanged
+    | Observation
+    | StageStarted
+    | Judged
+    | SnapshotTaken
+    | Notice
+    | Stopped
+)
 
 _TYPES: dict[str, Callable[..., Event]] = {kind.type: kind for kind in get_args(Event)}
 

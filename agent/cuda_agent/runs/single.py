@@ -1,9 +1,7 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
-import math
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from cuda_agent.judging import (
     Judge,
     JudgeTimeout,
     Rules,
+    Submission,
     is_submission_file,
     read_submission,
     write_files,
@@ -24,12 +23,14 @@ from cuda_agent.judging import (
 from cuda_agent.llm.model import Model
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.person import Person
 from cuda_agent.loop.referee import Referee
-from cuda_agent.loop.stop import Limits, Stop, StopReason
+from cuda_agent.loop.stop import Limits, Stop, StopReason, TimeLeft
 from cuda_agent.operators import Operator, load
 from cuda_agent.prompting import Prompts, task_context
 from cuda_agent.resources import prompts_dir, tree, workspace_template
 from cuda_agent.run_dir import RunDir, refuse_existing
+from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
@@ -136,7 +137,8 @@ class _Work:
         )
 
     def _with_sandbox(self, model: Model, place: Opened, trajectory: Trajectory, start: float) -> Stop:
-        time_left = self._clock(start)
+        clock = Clock(self.settings.time_limit_s, self.signals, start=start)
+        time_left = clock.left
         sandbox, python = place.sandbox, self.place.python
         judge = Judge(place.trusted, python=python)
         rules = Rules.of(self.settings, self.place.target, model_shares_uid=self.place.model_shares_uid)
@@ -152,19 +154,34 @@ class _Work:
         referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
         limited = LimitedSandbox(sandbox, time_left)
         prompts = Prompts(prompts_dir())
+        calls = Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory)
+
+        def submission() -> Submission:
+            return read_submission(sandbox, python)
+
         agent = Agent(
             model=model,
-            calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory),
+            calls=calls,
             referee=referee,
             prompts=prompts,
             trajectory=trajectory,
-            read_submission=lambda: read_submission(sandbox, python),
+            read_submission=submission,
             limits=limits,
             time_left=time_left,
         )
         self._brief(agent, prompts, report, rules, sandbox.workspace)
         session = Session(
-            agent, referee, judge, sandbox, self.settings, self.run, self.record, trajectory, self.signals
+            agent,
+            Person(agent, calls, referee, trajectory, submission),
+            referee,
+            judge,
+            sandbox,
+            self.settings,
+            self.run,
+            self.record,
+            trajectory,
+            self.signals,
+            clock,
         )
         try:
             self.drive(session)
@@ -183,21 +200,13 @@ class _Work:
         agent.say(prompts.system(context), role="system")
         agent.say(prompts.task(context))
 
-    def _clock(self, start: float) -> Callable[[], float]:
-        limit = self.settings.time_limit_s or math.inf
-
-        def time_left() -> float:
-            return 0.0 if self.signals.must_leave else limit - (time.monotonic() - start)
-
-        return time_left
-
     def _workspace_files(self, workspace: str) -> dict[str, bytes]:
         # The operator's own modules must neither stand in for the workspace's commands nor pass for a submission.
         own = {name: data for name, data in self.operator.files.items() if not is_submission_file(name)}
         files = {**own, **tree(workspace_template())}
         return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
 
-    def _screen(self, judge: Judge, trajectory: Trajectory, time_left: Callable[[], float]) -> Report:
+    def _screen(self, judge: Judge, trajectory: Trajectory, time_left: TimeLeft) -> Report:
         trajectory.add(StageStarted(0, "analyze"))
         timeout_s = max(1.0, min(ANALYZE_TIMEOUT_S, time_left()))
         report = judge.analyze(timeout_s=timeout_s, on_output=self.listener.on_output)
