@@ -65,3 +65,13 @@ def table(rows: Iterable[tuple[str, ...]]) -> list[str]:
         return []
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def gist(call: ToolCall) -> str:
+    """Return what a call is about, in one piece of text."""
+    arguments = call.arguments or {}
+    for key in ("command", "file_path", "pattern"):
+        if isinstance(arguments.get(key), str):
+            return str(arguments[key])
+    todos = arguments.get("todos")
+    return f"{len(todos)} items" if isinstance(todos, list) else ""

@@ -20,6 +20,8 @@ class Watch:
         self.events: list[Event] = list(past)
         """Of the whole run, those of earlier sessions first."""
         self._seen = len(self.events)
+        self.profile: Report | None = None
+        """The last one that the model's own command took."""
         trajectory.listener = self
 
     def close(self) -> None:
@@ -45,7 +47,19 @@ class Watch:
         """Return what the workspace's commands and the host's verdicts among these events said, oldest first."""
         # A verdict is in the judge's records too; the host's own word on it has the better notes.
         own = [report for report in self._steps() if report.command != "verdict"]
+        self.profile = next((one for one in reversed(own) if one.command == "profile"), self.profile)
         return [*own, *(report for event in news if isinstance(event, Judged) and (report := as_report(event)))]
+
+
+def counted(events: Sequence[Event]) -> list[Event]:
+    """Return the events that still count: what came after a turn that somebody went back to does not."""
+    kept: list[Event] = []
+    for event in events:
+        if event.type == "rewound":
+            kept = [one for one in kept if getattr(one, "turn", 0) <= getattr(event, "turn", 0)]
+        else:
+            kept.append(event)
+    return kept
 
 
 def as_report(event: Judged) -> Report | None:

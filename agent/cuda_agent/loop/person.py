@@ -46,6 +46,14 @@ class Person:
         """What may be called."""
         return self._calls.specs
 
+    def submission(self) -> Submission:
+        """Read the submission as it is in the workspace now.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        return self._read_submission()
+
     def say(self, text: str) -> None:
         """Put a person's message into the conversation; no call may be unanswered."""
         self._agent.messages.append(Message("user", text))
@@ -78,10 +86,15 @@ class Person:
 
         Raises:
             SandboxLost: the sandbox is gone.
+            KeyboardInterrupt: the person interrupted it; that is written down too.
         """
         self._made += 1
         call = ToolCall(f"{PERSON}-{self._agent.turn}-{self._made}", name, dict(arguments))
-        return self._calls.answer(self._agent.turn, call, by=PERSON)
+        try:
+            return self._calls.answer(self._agent.turn, call, by=PERSON)
+        except KeyboardInterrupt:
+            self._calls.record(self._agent.turn, call, ToolResult(_INTERRUPTED, is_error=True), 0.0, by=PERSON)
+            raise
 
     def judge(self) -> Report | None:
         """Take a verdict on what is in the workspace now; None where nothing is there to judge.
@@ -90,6 +103,6 @@ class Person:
             JudgeError: the judge itself failed.
             SandboxLost: the sandbox is gone.
         """
-        submission = self._read_submission()
+        submission = self.submission()
         self._referee.note(self._agent.turn, submission)
         return self._referee.judge(self._agent.turn, submission) if submission.exists else None
