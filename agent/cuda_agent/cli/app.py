@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.debug import debug
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
 from cuda_agent.cli.show import show
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(optimize)
+app.command()(debug)
 app.command()(judge)
 app.command()(show)
 

@@ -39,10 +39,10 @@ def with_value(arguments: Mapping[str, Any], key: str, text: str, spec: ToolSpec
     changed = copy.deepcopy(dict(arguments))
     holder = _holder(changed, key)
     if isinstance(holder, dict) and key.rpartition(".")[2] not in holder:
-        name = key.rpartition(".")[2]
-        known = (spec.parameters if spec else {}).get("properties", {}).get(name, {})
-        holder[name] = text if known.get("type", "string") == "string" else _parsed(text, key)
-        return changed
+        known = (spec.parameters if spec else {}).get("properties", {})
+        if key in known:
+            holder[key] = text if known[key].get("type", "string") == "string" else _parsed(text, key)
+            return changed
     step = _step(holder, key)
     holder[step] = text if isinstance(holder[step], str) else _parsed(text, key)
     return changed

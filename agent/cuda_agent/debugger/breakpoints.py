@@ -59,14 +59,14 @@ class Breakpoints:
             UsageError: the pattern is no regular expression.
         """
         first = words[0]
-        number = next(self._numbers)
         if len(words) == 1 and first in set(Happening):
-            made = Breakpoint(number, happening=Happening(first))
+            tool, pattern, happening = "", "", Happening(first)
         elif first in tools:
-            made = Breakpoint(number, tool=first, pattern=_checked(" ".join(words[1:])))
+            tool, pattern, happening = first, _checked(" ".join(words[1:])), None
         else:
-            made = Breakpoint(number, pattern=_checked(" ".join(words)))
-        self._points[number] = made
+            tool, pattern, happening = "", _checked(" ".join(words)), None
+        made = Breakpoint(next(self._numbers), tool, pattern, happening)
+        self._points[made.number] = made
         return made
 
     def delete(self, number: int) -> Breakpoint:

@@ -9,7 +9,8 @@ from cuda_agent.debugger.commands import COMMANDS, Command, find
 from cuda_agent.debugger.desk import Desk, Editor, limits_of
 from cuda_agent.debugger.happenings import Course
 from cuda_agent.debugger.lines import Lines, Words
-from cuda_agent.debugger.stepper import Goal, Halt, Stepper
+from cuda_agent.debugger.screen import plain
+from cuda_agent.debugger.stepper import Halt, Stepper
 from cuda_agent.debugger.watch import Watch
 from cuda_agent.errors import CudaAgentError
 from cuda_agent.loop.stop import Stop, StopReason
@@ -33,9 +34,7 @@ class Console:
 
     def drive(self, session: Session) -> None:
         """Take the turns of a run as a person wants them."""
-        desk = self.open(session)
-        halt = desk.stepper.advance(Goal.STEP) if session.agent.turn == 0 else Halt()
-        self.talk(desk, halt)
+        self.talk(self.open(session), Halt())
 
     def open(self, session: Session, past: Sequence[Event] = ()) -> Desk:
         """Put a run in front of the person; nothing moves yet."""
@@ -74,7 +73,7 @@ class Console:
 
     def _do(self, desk: Desk, line: str, last: Command | None) -> Command | None:
         """Do one line; returns the command, for an empty line to repeat."""
-        word, rest = split(line)
+        word, rest = split(plain(line).strip())
         try:
             command = find(word) if word else last
             if command is None:
@@ -85,7 +84,7 @@ class Console:
             desk.stepper.end = Stop(StopReason.SANDBOX_LOST, str(error))
             desk.leaving = True
         except (CudaAgentError, SandboxError) as error:
-            self.write(f"*** {' '.join(str(error).split())}")
+            self.write(f"*** {' '.join(plain(str(error)).split())}")
         except KeyboardInterrupt:
             self.write("* Interrupted.")
         return None

@@ -51,7 +51,8 @@ class Desk:
             self.write(f"* The run is over: {stepper.end.reason}{detail}.")
             self.write("  continue ends it; back, goto, fork, say and set go another way.")
         elif stepper.pending is None:
-            self.write(f"> turn {self.session.agent.turn} is over; the model is asked next")
+            turn = self.session.agent.turn
+            self.write(f"> {f'turn {turn} is over' if turn else 'no turn was taken yet'}; the model is asked next")
         else:
             place, count = stepper.place
             self.write(f"> turn {self.session.agent.turn}, call {place} of {count}: {plain(stepper.pending.name)}")

@@ -10,7 +10,7 @@ from cuda_agent.debugger.accounts import budget_lines, ledger_lines, token_lines
 from cuda_agent.debugger.desk import Desk, whole_number
 from cuda_agent.debugger.kernels import NOW, kernel_at
 from cuda_agent.debugger.moving import show_breakpoints
-from cuda_agent.debugger.screen import WIDTH, call_lines, gist, one_line, paragraph, plain, table
+from cuda_agent.debugger.screen import WIDTH, call_lines, gist, one_line, paragraph, plain, table, todo_lines
 from cuda_agent.debugger.stepper import Halt
 from cuda_agent.debugger.watch import counted
 from cuda_agent.errors import UsageError
@@ -20,7 +20,6 @@ from cuda_agent.trajectory import Judged
 
 SHELL_TIMEOUT_S = 24 * 3600.0
 _LISTED = 10
-_MARKS = {"completed": "x", "in_progress": ">"}
 
 
 def list_calls(desk: Desk, rest: str) -> Halt | None:
@@ -145,7 +144,7 @@ def _message(desk: Desk, rest: str) -> list[str]:
     messages = desk.session.agent.messages
     if not rest:
         numbered = islice(enumerate(messages), max(0, len(messages) - 40), None)
-        return [one_line(f"{n:>4}  {one.role:<9}  {_first(one)}") for n, one in numbered]
+        return [f"{n:>4}  {one.role:<9}  {one_line(_first(one), WIDTH - 17)}" for n, one in numbered]
     number = whole_number(rest, "A message's number")
     if number >= len(messages):
         raise UsageError(f"There is no message {number}; the last one is {len(messages) - 1}.")
@@ -162,7 +161,7 @@ def _whole(message: Message) -> list[str]:
     lines = [plain(head)]
     if message.reasoning:
         lines += ["reasoning:", paragraph(message.reasoning, indent="    ", width=WIDTH)]
-    lines += [plain(message.content)] if message.content else []
+    lines += [paragraph(message.content)] if message.content else []
     for call in message.tool_calls:
         lines += [f"{plain(call.name)} ({plain(call.id)})", *call_lines(call, whole=True)]
     return lines
@@ -180,11 +179,7 @@ def _todos(desk: Desk, rest: str) -> list[str]:
     items = (plans[-1].arguments or {}).get("todos") if plans else None
     if not isinstance(items, list):
         return ["The model has written no plan yet."]
-    return [
-        f"[{_MARKS.get(str(item.get('status')), ' ')}] {one_line(str(item.get('content', '')), WIDTH - 4)}"
-        for item in items
-        if isinstance(item, Mapping)
-    ]
+    return todo_lines(items)
 
 
 def _ledger(desk: Desk, rest: str) -> list[str]:

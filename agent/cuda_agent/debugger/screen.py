@@ -8,6 +8,7 @@ from typing import Any
 from cuda_agent.llm.model import ToolCall
 
 WIDTH = 80
+_MARKS = {"completed": "x", "in_progress": ">"}
 MAX_VALUE_LINES = 12
 """Of one argument where a call is shown in passing."""
 
@@ -28,7 +29,12 @@ def paragraph(text: str, *, width: int = WIDTH, indent: str = "") -> str:
     """Break a text at words, its own lines kept."""
     lines: list[str] = []
     for line in plain(text).split("\n"):
-        lines += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) or [""]
+        fits = len(indent) + len(line) <= width
+        lines += (
+            [indent + line]
+            if fits
+            else textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        )
     return "\n".join(lines)
 
 
@@ -38,6 +44,9 @@ def call_lines(call: ToolCall, *, whole: bool = False) -> list[str]:
         return [f"    (not a JSON object) {one_line(call.raw_arguments, WIDTH - 26)}"]
     shown: list[str] = []
     for key, value in call.arguments.items():
+        if key == "todos" and isinstance(value, list):
+            shown += [f"    {line}" for line in todo_lines(value)]
+            continue
         shown += _value_lines(plain(key), value, None if whole else MAX_VALUE_LINES)
     return shown
 
@@ -56,6 +65,15 @@ def _value_lines(key: str, value: Any, most: int | None) -> list[str]:
     kept = lines if most is None else lines[:most]
     more = [f"      ({len(lines) - len(kept)} more lines)"] if len(kept) < len(lines) else []
     return [f"    {key}:", *(f"      {line}" for line in kept), *more]
+
+
+def todo_lines(items: Iterable[Any]) -> list[str]:
+    """Return a plan as a list to tick off."""
+    return [
+        f"[{_MARKS.get(str(item.get('status')), ' ')}] {one_line(str(item.get('content', '')), WIDTH - 8)}"
+        for item in items
+        if isinstance(item, Mapping)
+    ]
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> list[str]:

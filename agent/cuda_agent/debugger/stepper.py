@@ -112,9 +112,9 @@ class Stepper:
             open_turn.reply, tool_calls=(*calls[:place], call, *calls[place + 1 :]), finish_reason="tool_calls"
         )
         self.reply = open_turn.reply
-        self._unheard.append(
-            f"A person changed your call {call.id!r} ({name}) before it ran; the conversation shows it as it was run."
-        )
+        told = f"A person changed your call {call.id!r} ({name}) before it ran; the conversation shows it as it ran."
+        if told not in self._unheard:
+            self._unheard.append(told)
         return call
 
     def say(self, text: str) -> bool:

@@ -1,0 +1,52 @@
+"""`cuda-agent debug MODEL.py` and `cuda-agent debug RUN`."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cuda_agent.cli import options
+
+
+def debug(
+    operator: Annotated[
+        Path, typer.Argument(metavar="MODEL.py|RUN", help="An operator as for optimize, or the folder of a run.")
+    ],
+    at: Annotated[
+        int | None, typer.Option(metavar="TURN", help="Open RUN at the end of this turn. (default: where it stands)")
+    ] = None,
+    model: options.Model = None,
+    sandbox: options.Sandbox = None,
+    target: options.Target = None,
+    python: options.Python = None,
+    run_dir: options.RunDir = None,
+    max_turns: options.MaxTurns = None,
+    time_limit_s: options.TimeLimit = None,
+    polish: options.Polish = None,
+    precision: options.Precision = None,
+    libraries: options.Libraries = None,
+    output_lifetime: options.OutputLifetime = None,
+    as_json: options.AsJson = False,
+) -> int:
+    """Step through a run: it stops before every tool call. `help` at its prompt lists the commands."""
+    flags = {name: value for name, value in locals().items() if name not in ("as_json", "at")}
+    from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
+    from cuda_agent.config import key_hint, resolve
+    from cuda_agent.debugger import screen
+    from cuda_agent.debugger.seat import console_for
+    from cuda_agent.runs import single, summary
+
+    settings = resolve(flags, os.environ)
+    progress = Progress(to_stderr=as_json, width=screen.WIDTH)
+    console = console_for(sys.stdin, sys.stderr if as_json else sys.stdout, os.environ)
+    if hint := key_hint(settings.model, os.environ):
+        progress.line(hint)
+    outcome = single.optimize(settings, listener=progress, drive=console.drive)
+    if as_json:
+        print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
+    else:
+        print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
+    return outcome.exit_code
