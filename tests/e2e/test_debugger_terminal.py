@@ -1,0 +1,88 @@
+"""The debugger as a person uses it: at a terminal of 80 columns, on a real run."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.program import ROOT, command, environment
+from tests.e2e.terminal import COLUMNS, Terminal
+from tests.e2e.test_scripted_run import BINDING, KERNEL, MODEL_NEW
+
+EXAMPLE = ROOT / "examples/diag_matmul"
+
+
+def bash(line: str) -> dict[str, object]:
+    return {"name": "Bash", "arguments": {"command": line, "timeout": 300_000, "description": "x"}}
+
+
+def write(path: str, text: str) -> dict[str, object]:
+    edits = [{"old_string": "", "new_string": text.replace("NAME", "rows")}]
+    return {"name": "MultiEdit", "arguments": {"file_path": path, "edits": edits}}
+
+
+def mend(new: str) -> dict[str, object]:
+    edits = [{"old_string": "facter *", "new_string": new}]
+    return {"name": "MultiEdit", "arguments": {"file_path": "kernels/rows.cpp", "edits": edits}}
+
+
+SCRIPT = [
+    {"text": "First a plan.", "calls": [{"name": "TodoWrite", "arguments": {"todos": [{"content": "Scale rows", "status": "in_progress"}]}}]},
+    {"text": "What is there?", "calls": [bash("ls; printf '\\033[41mred\\033[0m\\007\\n'")]},
+    {"text": "The kernel.", "calls": [write("kernels/rows.cpp", KERNEL), write("kernels/rows_binding.cpp", BINDING), write("model_new.py", MODEL_NEW)]},
+    {"text": "It must build.", "calls": [bash("bash utils/compile.sh")]},
+    {"text": "A name is wrong \x1b[2J.", "calls": [mend("fakter *")]},
+    {"text": "Again.", "calls": [bash("bash utils/compile.sh")]},
+    {"text": "Is it right, and fast?", "calls": [bash("python3 -m utils.verification && python3 -m utils.profiling")]},
+]  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    return tmp_path
+
+
+@pytest.fixture
+def terminal(place: Path, sandbox_python: str) -> Iterator[Terminal]:
+    line = command("debug", EXAMPLE / "model.py", "--model", "scripted:script.json", "--run-dir", "run", "--target", "cpu",
+                   "--python", sandbox_python)  # fmt: skip
+    env = environment(HOME=str(place), NO_COLOR="1")
+    with Terminal(line, cwd=place, env=env) as made:
+        made.wait_for("(cuda-agent)")
+        yield made
+
+
+def test_a_kernel_is_debugged_at_a_terminal(terminal: Terminal, place: Path) -> None:
+    assert "the model is asked next" in terminal.text
+    assert "Breakpoint 1 at failed-compile" in terminal.command("b failed\t")
+    assert "a call of MultiEdit with 'nowhere'" in terminal.command("break MultiEdit nowhere")
+    stopped = terminal.command("c")
+    assert "* Stopped at: breakpoint 1: failed-compile" in stopped
+    assert "> turn 4 is over; the model is asked next" in stopped
+    assert "was not declared" in terminal.command("p 9")
+    assert re.search(r"turn 4 +Bash +bash utils/compile.sh", terminal.command("list"))
+    assert "[>] Scale rows" in terminal.command("p todos")
+    assert "facter" in terminal.command("sh grep -c facter kernels/rows.cpp; cat kernels/rows.cpp")
+    pending = terminal.command("s")
+    assert "> turn 5, call 1 of 1: MultiEdit" in pending
+    assert "edits.0.new_string: fakter *" in pending
+    assert "edits.0.new_string: factor *" in terminal.command("edit edits.0.new_string=factor *")
+    judged = terminal.command("n")
+    assert "verdict: win" in judged
+    assert "* The run is over: target_reached." in judged
+    assert "+    for (int64_t column" in terminal.command("diff 3 7") or "factor" in terminal.text
+    assert "faster than torch.compile" in terminal.command("show")
+    terminal.type("c\r")
+    assert terminal.leave() == 0
+    assert terminal.text.endswith(f"Run:      {place / 'run'}") or "Run: " in terminal.text
+    told = [json.loads(line) for line in (place / "run/trajectory.jsonl").read_text().splitlines()]
+    assert [event["by"] for event in told if event["type"] == "call_changed"] == ["person"]
+    # Nothing that the model or a command said was obeyed: no colour, no bell, no cleared screen of theirs.
+    assert b"\x1b[41m" not in terminal.raw
+    assert b"\x1b[2J" not in terminal.raw
+    assert b"\x07" not in terminal.raw
+    assert all(len(line) <= COLUMNS for line in terminal.text.split("\n"))
+    assert oct(os.stat(place / ".local/state/cuda-agent/debug_history").st_mode & 0o777) == "0o600"
