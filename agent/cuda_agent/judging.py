@@ -29,29 +29,6 @@ VERDICT_TIMEOUT_S = 1800.0
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
-_READ_SCRIPT = """
-import base64, json, os, stat, sys
-names = ["model_new.py"]
-for folder, folders, files in os.walk("kernels"):
-    folders.sort()
-    names += [os.path.join(folder, name) for name in sorted(files)]
-found, left = {}, int(sys.argv[1])
-for name in names:
-    try:
-        name.encode()
-        if not stat.S_ISREG(os.lstat(name).st_mode):
-            continue
-        with open(name, "rb") as file:
-            data = file.read(left + 1)
-    except (OSError, UnicodeError):
-        continue
-    if len(data) <= left and len(found) < 500:
-        left -= len(data)
-        found[name] = base64.b64encode(data).decode()
-print(json.dumps(found))
-"""
-
-
 _WRITE_SCRIPT = """
 import base64, json, os, sys
 try:
@@ -120,20 +97,6 @@ def session(state_dir: str) -> str:
 def environment(state_dir: str) -> dict[str, str]:
     """Return what the workspace's commands need to find the judge."""
     return {HOME_VARIABLE: home(state_dir), SESSION_VARIABLE: session(state_dir)}
-
-
-def read_submission(sandbox: Sandbox, python: str) -> Submission:
-    """Read the submission through the sandbox; links, special files and what is over the limit are left out.
-
-    Raises:
-        JudgeError: the sandbox's Python could not read it.
-    """
-    argv = [python, "-I", "-c", _READ_SCRIPT, str(MAX_SUBMISSION_BYTES)]
-    result = sandbox.exec(argv, timeout_s=60.0, max_bytes=2 * MAX_SUBMISSION_BYTES)
-    try:
-        return Submission({name: base64.b64decode(data) for name, data in json.loads(result.stdout).items()})
-    except (ValueError, TypeError, AttributeError) as error:
-        raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
 
 
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:

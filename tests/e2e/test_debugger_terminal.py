@@ -28,15 +28,23 @@ def mend(new: str) -> dict[str, object]:
     return {"name": "MultiEdit", "arguments": {"file_path": "kernels/rows.cpp", "edits": edits}}
 
 
+TODOS = [{"content": "Scale rows", "status": "in_progress"}]
 SCRIPT = [
-    {"text": "First a plan.", "calls": [{"name": "TodoWrite", "arguments": {"todos": [{"content": "Scale rows", "status": "in_progress"}]}}]},
+    {"text": "First a plan.", "calls": [{"name": "TodoWrite", "arguments": {"todos": TODOS}}]},
     {"text": "What is there?", "calls": [bash("ls; printf '\\033[41mred\\033[0m\\007\\n'")]},
-    {"text": "The kernel.", "calls": [write("kernels/rows.cpp", KERNEL), write("kernels/rows_binding.cpp", BINDING), write("model_new.py", MODEL_NEW)]},
+    {
+        "text": "The kernel.",
+        "calls": [
+            write("kernels/rows.cpp", KERNEL),
+            write("kernels/rows_binding.cpp", BINDING),
+            write("model_new.py", MODEL_NEW),
+        ],
+    },
     {"text": "It must build.", "calls": [bash("bash utils/compile.sh")]},
     {"text": "A name is wrong \x1b[2J.", "calls": [mend("fakter *")]},
     {"text": "Again.", "calls": [bash("bash utils/compile.sh")]},
     {"text": "Is it right, and fast?", "calls": [bash("python3 -m utils.verification && python3 -m utils.profiling")]},
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -47,8 +55,8 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def terminal(place: Path, sandbox_python: str) -> Iterator[Terminal]:
-    line = command("debug", EXAMPLE / "model.py", "--model", "scripted:script.json", "--run-dir", "run", "--target", "cpu",
-                   "--python", sandbox_python)  # fmt: skip
+    settings = ("--model", "scripted:script.json", "--run-dir", "run", "--target", "cpu", "--python", sandbox_python)
+    line = command("debug", EXAMPLE / "model.py", *settings)
     env = environment(HOME=str(place), NO_COLOR="1")
     with Terminal(line, cwd=place, env=env) as made:
         made.wait_for("(cuda-agent)")

@@ -4,11 +4,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cuda_agent.cli import options
+
+if TYPE_CHECKING:
+    from cuda_agent.cli.progress import Progress
+    from cuda_agent.debugger.console import Console
+    from cuda_agent.runs.single import Outcome
 
 
 def debug(
@@ -32,21 +37,43 @@ def debug(
     as_json: options.AsJson = False,
 ) -> int:
     """Step through a run: it stops before every tool call. `help` at its prompt lists the commands."""
-    flags = {name: value for name, value in locals().items() if name not in ("as_json", "at")}
+    flags = {name: value for name, value in locals().items() if name not in ("as_json", "at", "operator")}
     from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
-    from cuda_agent.config import key_hint, resolve
     from cuda_agent.debugger import screen
     from cuda_agent.debugger.seat import console_for
-    from cuda_agent.runs import single, summary
+    from cuda_agent.runs import summary
 
-    settings = resolve(flags, os.environ)
     progress = Progress(to_stderr=as_json, width=screen.WIDTH)
     console = console_for(sys.stdin, sys.stderr if as_json else sys.stdout, os.environ)
-    if hint := key_hint(settings.model, os.environ):
-        progress.line(hint)
-    outcome = single.optimize(settings, listener=progress, drive=console.drive)
+    console.at = at
+    outcome = _open(operator, flags, progress, console)
+    while console.follow is not None:
+        console.write("")
+        outcome = _again(console.follow, {}, progress, console)
     if as_json:
         print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
     else:
         print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
     return outcome.exit_code
+
+
+def _open(place: Path, flags: dict[str, Any], progress: "Progress", console: "Console") -> "Outcome":
+    from cuda_agent.config import key_hint, resolve
+    from cuda_agent.errors import ConfigError
+    from cuda_agent.runs import single
+
+    if (place / "run.json").exists():
+        return _again(place, flags, progress, console)
+    if console.at is not None:
+        raise ConfigError(f"--at needs the folder of a run, and {str(place)!r} is none.")
+    settings = resolve({**flags, "operator": place}, os.environ)
+    if hint := key_hint(settings.model, os.environ):
+        progress.line(hint)
+    return single.optimize(settings, listener=progress, drive=console.drive)
+
+
+def _again(run: Path, changes: dict[str, Any], progress: "Progress", console: "Console") -> "Outcome":
+    from cuda_agent.runs.resume import resume
+
+    console.follow = None
+    return resume(run, changes, listener=progress, drive=console.drive, ended_too=True)

@@ -1,8 +1,8 @@
 """Commands that change the course of a run. Each leaves a trace in the trajectory."""
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from cuda_agent.debugger import arguments
@@ -133,7 +133,7 @@ def _temperature(desk: Desk, value: str) -> str:
 
 def _max_turns(desk: Desk, value: str) -> str:
     agent = desk.session.agent
-    agent.limits = dataclasses.replace(agent.limits, max_turns=whole_number(value, "max_turns", least=1))
+    agent.limits = replace(agent.limits, max_turns=whole_number(value, "max_turns", least=1))
     return f"The run ends after {agent.limits.max_turns} turns."
 
 
@@ -149,8 +149,13 @@ def _time_limit(desk: Desk, value: str) -> str:
 
 
 def _polish(desk: Desk, value: str) -> str:
-    agent = desk.session.agent
-    agent.limits = dataclasses.replace(agent.limits, polish=whole_number(value, "polish"))
+    agent, more = desk.session.agent, whole_number(value, "polish")
+    memory = agent.memory()
+    if memory.counts.polish_left is not None:
+        if desk.stepper.pending is not None:
+            raise UsageError("polish can be changed once the calls of this turn are answered.")
+        agent.restore(replace(memory, counts=replace(memory.counts, polish_left=more)))
+    agent.limits = replace(agent.limits, polish=more)
     return f"Once the target is reached {value} more turns may make the kernel faster."
 
 

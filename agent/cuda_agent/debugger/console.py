@@ -9,13 +9,14 @@ from cuda_agent.debugger.commands import COMMANDS, Command, find
 from cuda_agent.debugger.desk import Desk, Editor, limits_of
 from cuda_agent.debugger.happenings import Course
 from cuda_agent.debugger.lines import Lines, Words
-from cuda_agent.debugger.screen import plain
+from cuda_agent.debugger.screen import one_line, plain
 from cuda_agent.debugger.stepper import Halt, Stepper
-from cuda_agent.debugger.watch import Watch
+from cuda_agent.debugger.travelling import go
+from cuda_agent.debugger.watch import Watch, former_end
 from cuda_agent.errors import CudaAgentError
+from cuda_agent.history import read
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.runs.session import Session
-from cuda_agent.trajectory import Event
 from cuda_agent_tools.sandbox import SandboxError, SandboxLost
 
 PROMPT = "(cuda-agent) "
@@ -29,16 +30,24 @@ class Console:
     write: Callable[[str], None]
     edit_text: Editor
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
+    at: int | None = None
+    """The run that is opened is to be taken to the end of this turn."""
     follow: Path | None = None
     """A run that is to be opened next."""
 
     def drive(self, session: Session) -> None:
         """Take the turns of a run as a person wants them."""
-        self.talk(self.open(session), Halt())
+        desk = self.open(session)
+        if self.at is not None:
+            at, self.at = self.at, None
+            go(desk, at)
+        else:
+            desk.stepper.end = former_end(desk.watch.events)
+        self.talk(desk, Halt())
 
-    def open(self, session: Session, past: Sequence[Event] = ()) -> Desk:
+    def open(self, session: Session) -> Desk:
         """Put a run in front of the person; nothing moves yet."""
-        watch = Watch(session.trajectory, session.judge.new_steps, past)
+        watch = Watch(session.trajectory, session.judge.new_steps, read(session.run.trajectory))
         course = Course(lambda: limits_of(session))
         stepper = Stepper(session.agent, session.person, watch, self.breakpoints, course)
         return Desk(session, stepper, watch, self.write, self.edit_text)
@@ -50,6 +59,7 @@ class Console:
             self._show(desk, halt)
             self._talk(desk, lines)
             self.follow = desk.follow
+            self._tell_what_was_not_said(desk)
             if desk.stepper.finish() is None and not desk.session.signals.must_leave:
                 self.write(f"The run is kept in {desk.session.run.path}.")
         finally:
@@ -88,6 +98,12 @@ class Console:
         except KeyboardInterrupt:
             self.write("* Interrupted.")
         return None
+
+    def _tell_what_was_not_said(self, desk: Desk) -> None:
+        if desk.stepper.waiting and desk.stepper.pending is not None:
+            self.write("The model was not told, because its calls are not answered yet:")
+            for text in desk.stepper.waiting:
+                self.write(f"  {one_line(text)}")
 
     def _show(self, desk: Desk, halt: Halt | None) -> None:
         if halt is not None and not desk.leaving:

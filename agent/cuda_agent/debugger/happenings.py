@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cuda_agent.loop.referee import headline_speedup
+from cuda_agent.loop.memory import headline_speedup
 from cuda_agent_judge.report import Report
 
 NEAR = 0.1
@@ -71,9 +71,10 @@ class Course:
         self._was_near = near
         return list(found)
 
-    def forget(self) -> None:
-        """Begin anew: the run went back."""
+    def remember(self, verdicts: Iterable[Report]) -> None:
+        """Begin anew with these verdicts: a run was opened, or went back."""
         self._best, self._passed, self._was_near = 0.0, False, False
+        self.hear(verdicts)
 
     def _of(self, report: Report) -> list[Happening]:
         if not report.submission_sha256 and not report.speedup and report.passed:

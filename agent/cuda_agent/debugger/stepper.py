@@ -12,7 +12,8 @@ from cuda_agent.debugger.breakpoints import Breakpoints
 from cuda_agent.debugger.happenings import Course
 from cuda_agent.debugger.watch import Watch
 from cuda_agent.llm.model import Reply, ToolCall
-from cuda_agent.loop.agent import Agent, Turn
+from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.memory import Turn
 from cuda_agent.loop.person import Person
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.trajectory import Event, Judged, Observation
@@ -66,6 +67,13 @@ class Stepper:
         self._open: _Open | None = None
         self._unheard: list[str] = []
         self._asked_in_vain = False
+        self._caught_up = False
+        self._course.remember(watch.verdicts())
+
+    @property
+    def turn(self) -> int:
+        """The turn in progress, or the last one; a request without a reply was no turn."""
+        return self.agent.turn - self._asked_in_vain
 
     @property
     def pending(self) -> ToolCall | None:
@@ -90,6 +98,10 @@ class Stepper:
     def advance(self, goal: Goal, *, turn: int | None = None) -> Halt:
         """Move on until the goal is reached, or turn `turn` begins."""
         self._reconsider()
+        if self.end is None and not self._caught_up:
+            halt = self._after(self._catch_up(), Goal.CONTINUE, None)
+            if halt is not None:
+                return halt
         while self.end is None:
             halt = self._after(self._move(), goal, turn)
             if halt is not None:
@@ -132,10 +144,11 @@ class Stepper:
 
     def moved(self) -> None:
         """The run was taken to another turn: nothing is pending."""
-        self._open, self.reply, self.end, self._asked_in_vain = None, None, None, False
+        self._open, self.reply, self.end = None, None, None
+        self._asked_in_vain, self._caught_up = False, True
         self._unheard.clear()
-        self._course.forget()
-        self._watch.news()
+        self._watch.reports(self._watch.news())
+        self._course.remember(self._watch.verdicts())
 
     def finish(self) -> StopReason | None:
         """End a run that is over; None where it is not."""
@@ -163,9 +176,17 @@ class Stepper:
             return False
         return self._settled() if self.pending is None else True
 
+    def _catch_up(self) -> bool:
+        """Settle what an interrupted process left; False where a person interrupted that."""
+        self._caught_up = True
+        done = self._do(lambda: (self.agent.catch_up(),))
+        if done is not None:
+            self.end = done[0]
+        return done is not None or self.end is not None
+
     def _ask(self) -> bool:
         if self._asked_in_vain:
-            self.agent.turn -= 1  # there was no reply, so it was no turn
+            self.agent.turn = self.turn
             self._asked_in_vain = False
         self._deliver()
         self.end = self.agent.exhausted()

@@ -3,7 +3,20 @@
 import json
 from collections.abc import Callable, Sequence
 
-from cuda_agent.trajectory import Event, Judged, Listener, Trajectory
+from cuda_agent.loop.stop import Stop, StopReason
+from cuda_agent.trajectory import (
+    Event,
+    Forked,
+    Judged,
+    Listener,
+    Notice,
+    Resumed,
+    Rewound,
+    SandboxStarted,
+    StageStarted,
+    Stopped,
+    Trajectory,
+)
 from cuda_agent_judge.report import Report
 
 Steps = Callable[[], Sequence[Report]]
@@ -37,6 +50,11 @@ class Watch:
         """Hand it on."""
         self._before.on_output(data)
 
+    def verdicts(self) -> list[Report]:
+        """Return every verdict that counts, oldest first."""
+        judged = [event for event in counted(self.events) if isinstance(event, Judged)]
+        return [report for event in judged if (report := as_report(event))]
+
     def news(self) -> list[Event]:
         """Return the events since the last call."""
         fresh = self.events[self._seen :]
@@ -51,12 +69,23 @@ class Watch:
         return [*own, *(report for event in news if isinstance(event, Judged) and (report := as_report(event)))]
 
 
+def former_end(events: Sequence[Event]) -> Stop | None:
+    """Return why a run that was opened again had come to its own end; None where it had not."""
+    for event in reversed(events):
+        if isinstance(event, Stopped):
+            own = event.reason not in ("interrupted", "model_error", "sandbox_lost")
+            return Stop(StopReason(event.reason), event.detail) if own and event.reason in set(StopReason) else None
+        if not isinstance(event, Resumed | Notice | StageStarted | SandboxStarted | Forked):
+            return None
+    return None
+
+
 def counted(events: Sequence[Event]) -> list[Event]:
     """Return the events that still count: what came after a turn that somebody went back to does not."""
     kept: list[Event] = []
     for event in events:
-        if event.type == "rewound":
-            kept = [one for one in kept if getattr(one, "turn", 0) <= getattr(event, "turn", 0)]
+        if isinstance(event, Rewound):
+            kept = [one for one in kept if getattr(one, "turn", 0) <= event.turn]
         else:
             kept.append(event)
     return kept

@@ -38,6 +38,10 @@ class Calls:
         """Answer a call that is not run."""
         return self.record(turn, call, ToolResult(f"Not run: {why}", is_error=True), 0.0)
 
+    def unknown(self, turn: int, call: ToolCall, text: str) -> Observation:
+        """Answer a call that may have run: nobody saw its end."""
+        return self.record(turn, call, ToolResult(text, is_error=True), 0.0)
+
     def record(self, turn: int, call: ToolCall, result: ToolResult, seconds: float, *, by: str = "") -> Observation:
         """Write down what a call is answered."""
         event = Observation(turn, call.id, call.name, result.text, result.is_error, round(seconds, 3), by)
@@ -69,8 +73,13 @@ class Calls:
 class Repeats:
     """Counts calls that gave the same result again while the submission stayed as it was."""
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counts: Counter[str] = Counter(counts or {})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts, by the hash of a call and its result."""
+        return dict(self._counts)
 
     def reset(self) -> None:
         """Forget: the submission changed."""

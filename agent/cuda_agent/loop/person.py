@@ -5,13 +5,14 @@ A provider wants the answers to a reply's calls right behind it, so `say` belong
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Message, ToolCall, ToolSpec
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.keeping import Keeping
 from cuda_agent.loop.referee import Referee
 from cuda_agent.trajectory import CallChanged, MessageAdded, Notice, Observation, Trajectory
 from cuda_agent_judge.report import Report
@@ -32,13 +33,13 @@ class Person:
         calls: Calls,
         referee: Referee,
         trajectory: Trajectory,
-        read_submission: Callable[[], Submission],
+        keeping: Keeping,
     ) -> None:
         self._agent = agent
         self._calls = calls
         self._referee = referee
         self._trajectory = trajectory
-        self._read_submission = read_submission
+        self._keeping = keeping
         self._made = 0
 
     @property
@@ -47,12 +48,12 @@ class Person:
         return self._calls.specs
 
     def submission(self) -> Submission:
-        """Read the submission as it is in the workspace now.
+        """Keep the workspace as it is now and return the submission in it.
 
         Raises:
-            SandboxLost: the sandbox is gone.
+            WorkspaceError, DiskError, SandboxLost: the workspace could not be kept.
         """
-        return self._read_submission()
+        return self._keeping.keep(self._agent.turn).submission
 
     def say(self, text: str) -> None:
         """Put a person's message into the conversation; no call may be unanswered."""
@@ -103,6 +104,5 @@ class Person:
             JudgeError: the judge itself failed.
             SandboxLost: the sandbox is gone.
         """
-        submission = self.submission()
-        self._referee.note(self._agent.turn, submission)
-        return self._referee.judge(self._agent.turn, submission) if submission.exists else None
+        now = self._keeping.keep(self._agent.turn)
+        return self._referee.judge(self._agent.turn, now) if now.submission.exists else None

@@ -13,12 +13,13 @@ from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.signals import Signals
 from cuda_agent.trajectory import Trajectory
+from cuda_agent.workspace import Workspace
 from cuda_agent_tools.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
 class Session:
-    """A run whose sandbox stands and whose model was briefed; the agent is ready for its next turn."""
+    """A run whose sandbox stands and whose model was briefed; `agent.catch_up()` settles an interrupted turn."""
 
     agent: Agent
     person: Person
@@ -27,6 +28,8 @@ class Session:
     judge: Judge
     sandbox: Sandbox
     """Where the model's commands run."""
+    workspace: Workspace
+    """Its files, as they are kept and put back."""
     settings: Settings
     run: RunDir
     record: Record

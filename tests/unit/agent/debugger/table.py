@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.unit.agent.fakes import FakeJudge, Heard
@@ -12,6 +13,17 @@ from cuda_agent.debugger.stepper import Halt, Stepper
 from cuda_agent.llm.model import Message
 from cuda_agent.llm.scripted import ScriptedModel
 from cuda_agent.loop.agent import Agent
+
+
+class Files(dict[str, bytes]):
+    """The submission; what is written into it is in the workspace, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __setitem__(self, name: str, data: bytes) -> None:
+        super().__setitem__(name, data)
+        (self._folder / name).write_bytes(data)
 
 
 class TypedLines:
