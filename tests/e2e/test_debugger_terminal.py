@@ -70,27 +70,56 @@ def test_a_kernel_is_debugged_at_a_terminal(terminal: Terminal, place: Path) -> 
     stopped = terminal.command("c")
     assert "* Stopped at: breakpoint 1: failed-compile" in stopped
     assert "> turn 4 is over; the model is asked next" in stopped
-    assert "was not declared" in terminal.command("p 9")
+    # Inspect.
+    assert "was not declared" in terminal.command("p message 11")
     assert re.search(r"turn 4 +Bash +bash utils/compile.sh", terminal.command("list"))
     assert "[>] Scale rows" in terminal.command("p todos")
-    assert "facter" in terminal.command("sh grep -c facter kernels/rows.cpp; cat kernels/rows.cpp")
+    assert "No verdict was taken yet" in terminal.command("p ledger")
+    assert "facter * x" in terminal.command("sh cat kernels/rows.cpp")
+    assert "There is no command 'pritn'" in terminal.command("pritn")
+    # Ctrl-C clears the line; the next one is another command.
+    terminal.type("quit")
+    terminal.type("\x03")
+    assert "turns" in terminal.command("p budget")
+    # Edit the pending call and go on to the verdict.
     pending = terminal.command("s")
     assert "> turn 5, call 1 of 1: MultiEdit" in pending
     assert "edits.0.new_string: fakter *" in pending
     assert "edits.0.new_string: factor *" in terminal.command("edit edits.0.new_string=factor *")
     judged = terminal.command("n")
-    assert "verdict: win" in judged
+    assert "final verdict: win" in judged
     assert "* The run is over: target_reached." in judged
-    assert "+    for (int64_t column" in terminal.command("diff 3 7") or "factor" in terminal.text
+    assert "+    for (int64_t column = 0; column < columns; ++column)" in terminal.command("diff 3 7")
     assert "faster than torch.compile" in terminal.command("show")
+    # Five turns back: the files are as they were.
+    assert "> turn 2 is over; the model is asked next" in terminal.command("back 5")
+    assert "No such file" in terminal.command("sh ls model_new.py")
+    # Another model goes on from there, in a run of its own.
+    terminal.type("fork 2 --model builtin\r")
+    assert "builtin" in terminal.wait_for("operator", timeout_s=60)
+    terminal.wait_for("> turn 2 is over; the model is asked next\n(cuda-agent)")
+    terminal.type("c\r")
+    terminal.wait_for("* The run is over: target_reached.")
     terminal.type("c\r")
     assert terminal.leave() == 0
-    assert terminal.text.endswith(f"Run:      {place / 'run'}") or "Run: " in terminal.text
-    told = [json.loads(line) for line in (place / "run/trajectory.jsonl").read_text().splitlines()]
-    assert [event["by"] for event in told if event["type"] == "call_changed"] == ["person"]
+    assert f"Run:      {place / 'run-fork-2'}" in terminal.text.replace("\n", "")
+    check_what_was_written(place)
     # Nothing that the model or a command said was obeyed: no colour, no bell, no cleared screen of theirs.
     assert b"\x1b[41m" not in terminal.raw
     assert b"\x1b[2J" not in terminal.raw
     assert b"\x07" not in terminal.raw
     assert all(len(line) <= COLUMNS for line in terminal.text.split("\n"))
     assert oct(os.stat(place / ".local/state/cuda-agent/debug_history").st_mode & 0o777) == "0o600"
+
+
+def check_what_was_written(place: Path) -> None:
+    told = [json.loads(line) for line in (place / "run/trajectory.jsonl").read_text().splitlines()]
+    assert [event["by"] for event in told if event["type"] == "call_changed"] == ["person"]
+    assert [event["turn"] for event in told if event["type"] == "rewound"] == [2]
+    parent = json.loads((place / "run/run.json").read_text())
+    assert parent["status"] == "interrupted"
+    forked = next(event for event in told if event["type"] == "forked")
+    child = json.loads((place / "run-fork-2/run.json").read_text())
+    assert Path(forked["run"]) == place / "run-fork-2"
+    assert child["parent"] == {"run": str(place / "run"), "turn": 2}
+    assert (child["status"], child["result"]["status"], child["result"]["final"]) == ("done", "win", True)

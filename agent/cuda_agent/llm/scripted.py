@@ -61,8 +61,7 @@ class ScriptedModel:
             ModelError: the script is exhausted.
         """
         self.requests.append(Request(tuple(messages), tuple(tools)))
-        before = sum(message.role == "assistant" for message in messages)
-        number = self._place(before) + 1
+        number = self._place(sum(message.role == "assistant" for message in messages)) + 1
         self._next = number
         if number > len(self._script):
             raise ModelError(
@@ -73,18 +72,19 @@ class ScriptedModel:
         answer = entry(self.requests[-1]) if callable(entry) else entry
         if isinstance(answer, Exception):
             raise answer
-        self._places.setdefault(before, number - 1)
         return answer
 
     def _place(self, before: int) -> int:
         """Return which entry comes next, where the conversation holds this many replies."""
         if not self._places:
             self._first = (before, self._next)
-        if all(count < before for count in self._places):
-            return self._next
-        replies, place = self._first
-        place = self._places.get(before, max(0, place - (replies - before)))
-        self._places = {count: entry for count, entry in self._places.items() if count < before}
+        if any(count > before for count in self._places):
+            replies, place = self._first
+            place = self._places.get(before, max(0, place - (replies - before)))
+            self._places = {count: entry for count, entry in self._places.items() if count < before}
+        else:
+            place = self._next
+        self._places.setdefault(before, place)
         return place
 
 

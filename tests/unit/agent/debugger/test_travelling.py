@@ -7,6 +7,7 @@ import pytest
 from tests.unit.agent.debugger.table import Open, Table
 from tests.unit.agent.fakes import DONE, call, calls, report
 
+from cuda_agent.debugger.stepper import Goal
 from cuda_agent.debugger.watch import counted, former_end
 from cuda_agent.history import read
 from cuda_agent.loop.stop import StopReason
@@ -41,7 +42,9 @@ def test_a_run_goes_on_from_where_it_went_back_to(table: Table) -> None:
 
 
 def test_going_back_drops_what_was_pending_and_waiting(table: Table) -> None:
-    table.talk("until 2", "say use float4", "edit text=Z", "goto 1", "s")
+    table.talk("until 3", "say use float4", "edit text=Z", "goto 1")
+    assert table.stepper.pending is None
+    table.stepper.advance(Goal.STEP)
     assert table.stepper.pending is not None
     assert table.stepper.pending.arguments == {"text": "B"}
     assert table.said() == []
@@ -122,5 +125,5 @@ def test_how_a_run_had_ended_that_is_opened_again(events: list[Event], reason: S
 
 
 def test_what_was_gone_back_over_does_not_count() -> None:
-    verdicts = [Judged(1, {}), Judged(3, {}), Rewound(1), Judged(2, {})]
+    verdicts: list[Event] = [Judged(1, {}), Judged(3, {}), Rewound(1), Judged(2, {})]
     assert [event.turn for event in counted(verdicts) if isinstance(event, Judged)] == [1, 2]
