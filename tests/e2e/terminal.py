@@ -62,8 +62,12 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def wait_for(self, text: str, *, timeout_s: float = 300) -> str:
-        """Wait until the screen shows this behind everything that was shown before the call."""
+        """Wait until this was shown."""
         return self._until(lambda: text in self.text, text, timeout_s)
+
+    def wait_prompt(self, *, timeout_s: float = 300) -> str:
+        """Wait until the last line is a prompt with nothing behind it."""
+        return self._until(lambda: self.text.endswith(f"\n{PROMPT}"), "an empty prompt", timeout_s)
 
     def command(self, line: str, *, timeout_s: float = 300) -> str:
         """Type a command and return what was shown until the next prompt."""

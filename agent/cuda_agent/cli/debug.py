@@ -47,9 +47,9 @@ def debug(
     console = console_for(sys.stdin, sys.stderr if as_json else sys.stdout, os.environ)
     console.at = at
     outcome = _open(operator, flags, progress, console)
-    while console.follow is not None:
+    while (following := console.next) is not None:
         console.write("")
-        outcome = _again(console.follow, {}, progress, console)
+        outcome = _again(following, {}, progress, console)
     if as_json:
         print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
     else:

@@ -41,7 +41,7 @@ class Progress:
 
     def line(self, text: str) -> None:
         """Print one line at once."""
-        with suppress(BrokenPipeError):  # nobody reads any more: the run goes on
+        with suppress(OSError):  # nobody reads any more, or the terminal is gone: the run goes on
             print(text, file=self._file, flush=True)
 
     def on_output(self, data: bytes) -> None:

@@ -17,6 +17,7 @@ from cuda_agent.errors import CudaAgentError
 from cuda_agent.history import read
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.runs.session import Session
+from cuda_agent.runs.signals import Signals
 from cuda_agent_tools.sandbox import SandboxError, SandboxLost
 
 PROMPT = "(cuda-agent) "
@@ -34,9 +35,17 @@ class Console:
     """The run that is opened is to be taken to the end of this turn."""
     follow: Path | None = None
     """A run that is to be opened next."""
+    _signals: Signals | None = None
+
+    @property
+    def next(self) -> Path | None:
+        """The run to open now; none where a signal came while the last one was put away."""
+        told_to_leave = self._signals is not None and self._signals.received > 0
+        return None if told_to_leave else self.follow
 
     def drive(self, session: Session) -> None:
         """Take the turns of a run as a person wants them."""
+        self._signals = session.signals
         desk = self.open(session)
         if self.at is not None:
             at, self.at = self.at, None
@@ -60,7 +69,7 @@ class Console:
             self._talk(desk, lines)
             self.follow = desk.follow
             self._tell_what_was_not_said(desk)
-            if desk.stepper.finish() is None and not desk.session.signals.must_leave:
+            if desk.stepper.finish() is None and not self.follow and not desk.session.signals.must_leave:
                 self.write(f"The run is kept in {desk.session.run.path}.")
         finally:
             desk.watch.close()
@@ -70,8 +79,7 @@ class Console:
         while not desk.leaving and not desk.session.signals.must_leave:
             desk.session.signals.calm()
             try:
-                with desk.session.clock.paused():
-                    line = lines.read(PROMPT)
+                line = self._read(desk, lines)
             except KeyboardInterrupt:
                 if not lines.interactive:
                     return
@@ -80,6 +88,14 @@ class Console:
                 return
             if line or (last is not None and last.repeats):
                 last = self._do(desk, line, last)
+
+    def _read(self, desk: Desk, lines: Lines) -> str | None:
+        desk.session.signals.instead = lines.interrupt
+        try:
+            with desk.session.clock.paused():
+                return lines.read(PROMPT)
+        finally:
+            desk.session.signals.instead = None
 
     def _do(self, desk: Desk, line: str, last: Command | None) -> Command | None:
         """Do one line; returns the command, for an empty line to repeat."""

@@ -30,8 +30,12 @@ class Lines(Protocol):
         """Return the next line; None at the end of the input.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C.
+            KeyboardInterrupt: Ctrl-C, or `interrupt` was called.
         """
+        ...
+
+    def interrupt(self) -> None:
+        """Make a `read` that is waiting raise KeyboardInterrupt; called by the handler of a signal."""
         ...
 
 
@@ -51,6 +55,10 @@ class PipedLines:
         if not self.interactive:
             print("" if line is None else line, file=self._out, flush=True)
         return line
+
+    def interrupt(self) -> None:
+        """Leave `read`."""
+        raise KeyboardInterrupt
 
 
 class TerminalLines:
@@ -90,6 +98,18 @@ class TerminalLines:
             return plain(self._session.prompt(prompt)).strip()
         except EOFError:
             return None
+
+    def interrupt(self) -> None:
+        """Leave `read` where the editor can be left in order: the terminal is as it was before."""
+        app = self._session.app
+        if app.loop is None or not app.is_running:
+            raise KeyboardInterrupt
+        app.loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        app = self._session.app
+        if app.future is not None and not app.future.done():
+            app.exit(exception=KeyboardInterrupt())
 
 
 def _completer(words: Words) -> "Completer":

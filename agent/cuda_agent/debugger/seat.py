@@ -12,7 +12,7 @@ def console_for(source: TextIO, out: TextIO, environ: Mapping[str, str]) -> Cons
     """Return a console that reads from `source` and writes to `out`."""
 
     def write(text: str) -> None:
-        with suppress(BrokenPipeError):  # nobody reads any more: the run goes on as it was told
+        with suppress(OSError):  # nobody reads any more, or the terminal is gone: the run goes on as it was told
             print(text, file=out, flush=True)
 
     return Console(lambda words: lines_for(source, out, words, environ), write, edit_in_editor)

@@ -172,9 +172,9 @@ class Stepper:
         """Make one move; False where a person interrupted it."""
         if self._open is None:
             return self._ask()
-        if self._open.pending is not None and not self._answer(self._open, self._open.pending):
-            return False
-        return self._settled() if self.pending is None else True
+        completed = self._open.pending is None or self._answer(self._open, self._open.pending)
+        settled = self._settled() if self.pending is None else True
+        return completed and settled
 
     def _catch_up(self) -> bool:
         """Settle what an interrupted process left; False where a person interrupted that."""

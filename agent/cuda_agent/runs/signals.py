@@ -24,6 +24,8 @@ class Signals:
         self._told_to_leave = False
         self.ask: Callable[[], bool] | None = None
         """Asked in the handler of a first SIGINT; True means: go on as if it had not come."""
+        self.instead: Callable[[], None] | None = None
+        """Called where KeyboardInterrupt would be raised, by who cannot take it just anywhere: it raises it in time."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
@@ -60,4 +62,6 @@ class Signals:
         if self.ask is not None and not self.must_leave and self.ask():
             self.calm()
             return
-        raise KeyboardInterrupt
+        if self.instead is None:
+            raise KeyboardInterrupt
+        self.instead()

@@ -42,6 +42,9 @@ class TypedLines:
             raise line
         return line
 
+    def interrupt(self) -> None:
+        raise KeyboardInterrupt
+
 
 @dataclass
 class Table:
