@@ -7,6 +7,7 @@ import typer
 from cuda_agent import __version__
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
+from cuda_agent.cli.resume import fork, resume
 from cuda_agent.cli.show import show
 
 app = typer.Typer(
@@ -18,6 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(optimize)
+app.command()(resume)
+app.command()(fork)
 app.command()(judge)
 app.command()(show)
 

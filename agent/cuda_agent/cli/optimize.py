@@ -1,6 +1,5 @@
 """`cuda-agent optimize MODEL.py`."""
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -33,17 +32,14 @@ def optimize(
 ) -> int:
     """Have a model write kernels for one operator until the judge says that they are right and fast."""
     flags = {name: value for name, value in locals().items() if name != "as_json"}  # the options are Settings' fields
-    from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
+    from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
+    from cuda_agent.cli.progress import Progress
     from cuda_agent.config import key_hint, resolve
-    from cuda_agent.runs import single, summary
+    from cuda_agent.runs import single
 
     settings = resolve(flags, os.environ)
     progress = Progress(to_stderr=as_json)
     if hint := key_hint(settings.model, os.environ):
         progress.line(hint)
     outcome = single.optimize(settings, listener=progress)
-    if as_json:
-        print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
-    else:
-        print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
-    return outcome.exit_code
+    return show_outcome(outcome, as_json=as_json)

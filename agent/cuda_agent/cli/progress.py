@@ -13,6 +13,8 @@ from cuda_agent.trajectory import (
     MessageAdded,
     Notice,
     Observation,
+    Resumed,
+    Rewound,
     RunStarted,
     StageStarted,
 )
@@ -53,6 +55,10 @@ class Progress:
 
     def _lines(self, event: Event) -> list[str]:
         match event:
+            case Resumed():
+                return _wrapped(f"the run goes on after turn {event.turn}, model {event.model}")
+            case Rewound():
+                return _wrapped(f"back to the end of turn {event.turn}")
             case RunStarted():
                 return _wrapped(f"operator {event.operator}, model {event.model}")
             case StageStarted() if event.name in _STAGES:
