@@ -30,8 +30,8 @@ from cuda_agent.trajectory import Silent
 from cuda_agent_judge.report import Interval, Report, Status
 
 TURNS = 8
-GROWTH = 2000
-"""So many bytes of trajectory, on average, from kill to kill."""
+EVENTS = 16
+"""At most so many more events from kill to kill; a start has six of its own, a turn eight."""
 SPEEDS = {"version 3": 1.02, "version 5": 1.04, f"version {TURNS}": 2.0}
 OPERATOR = "import torch\nclass Model(torch.nn.Module):\n    pass\ndef get_inputs():\n    return []\n"
 
@@ -139,6 +139,10 @@ def attempt(folder: Path, kill_after: Callable[[], bool] | None) -> tuple[bool, 
     return os.WIFSIGNALED(status), os.waitstatus_to_exitcode(status)
 
 
+def _events(log: Path) -> int:
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
 def main() -> None:
     """Kill the run at random moments, then let it end."""
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -147,11 +151,10 @@ def main() -> None:
     log = folder / "trajectory.jsonl"
     prefixes: list[bytes] = []
     for _ in range(kills):
-        size = log.stat().st_size if log.exists() else 0
-        grown, wait = size + draw.randrange(2 * GROWTH), draw.random() * 0.05
+        until, wait = _events(log) + draw.randrange(EVENTS), draw.random() * 0.06
 
-        def due(grown: int = grown, wait: float = wait) -> bool:
-            if (log.stat().st_size if log.exists() else 0) < grown:
+        def due(until: int = until, wait: float = wait) -> bool:
+            if _events(log) < until:
                 time.sleep(0.001)
                 return False
             time.sleep(wait)
