@@ -7,7 +7,7 @@ variables go back with the files.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cuda_agent.errors import InfrastructureError
@@ -16,19 +16,28 @@ from cuda_agent.sandbox.tree_scripts import CAPTURE, RESTORE
 from cuda_agent.snapshots import Entry, Snapshots, Tree
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
-MAX_FILE_BYTES = 8 << 20
-"""A larger file is named and not kept, unless it belongs to the submission."""
-MAX_ALL_BYTES = 64 << 20
-MAX_NAMES = 200_000
 MAX_SUBMISSION_FILES = 500
-SECONDS = 30.0
-"""Folders not reached by then are named and not kept."""
 SHELL_STATE = "/shell.state"
 """The shell's state in a tree: no name of the workspace begins with a slash."""
 
 
 class WorkspaceError(InfrastructureError):
     """The workspace could not be read or put back."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is over them is named and not kept."""
+
+    file_bytes: int = 8 << 20
+    """Of one file that is no part of the submission."""
+    all_bytes: int = 64 << 20
+    """Of all files together; the submission comes first."""
+    names: int = 200_000
+    name_bytes: int = 32 << 20
+    """Of all names together, as they are written down."""
+    seconds: float = 30.0
+    """Folders not reached by then."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +56,19 @@ class Workspace:
     """The workspace of one sandbox and the store it is kept in."""
 
     def __init__(
-        self, sandbox: Sandbox, snapshots: Snapshots, *, python: str, moved: Callable[[bytes], bytes] = bytes
+        self,
+        sandbox: Sandbox,
+        snapshots: Snapshots,
+        *,
+        python: str,
+        bounds: Bounds = Bounds(),  # frozen
+        moved: Callable[[bytes], bytes] = bytes,
     ) -> None:
         """`moved` turns the shell's state as it was kept into one that fits this sandbox's paths."""
         self._sandbox = sandbox
         self._snapshots = snapshots
         self._python = python
+        self._bounds = bounds
         self._moved = moved
         self._state = {SHELL_STATE: f"{sandbox.state_dir}/shell.state"}
         self._submitted: dict[str, bytes] = {}
@@ -102,18 +118,10 @@ class Workspace:
     def _read(self) -> dict[str, Entry]:
         options = {
             "known": sorted({one.content for one in self._snapshots.tree.values() if one.kind == "file"}),
-            "max_file": MAX_FILE_BYTES,
-            "max_all": MAX_ALL_BYTES,
-            "max_names": MAX_NAMES,
-            "seconds": SECONDS,
+            "bounds": asdict(self._bounds),
             "state": self._state,
         }
-        result = self._sandbox.exec(
-            [self._python, "-I", "-S", "-c", CAPTURE],
-            stdin=json.dumps(options).encode(),
-            timeout_s=4 * SECONDS,
-            max_bytes=4 * MAX_ALL_BYTES,
-        )
+        result = self._run(CAPTURE, json.dumps(options).encode())
         try:
             size = int.from_bytes(result.stdout[-8:], "big")
             index = json.loads(result.stdout[-8 - size : -8])
@@ -130,34 +138,35 @@ class Workspace:
             start += size
 
     def _submission(self, tree: Tree) -> Submission:
-        names = [name for name, one in tree.items() if one.kind == "file" and is_submission_file(name) and _utf8(name)]
-        files: dict[str, bytes] = {}
-        left = MAX_SUBMISSION_BYTES
-        for name in names:
-            if tree[name].size <= left and len(files) < MAX_SUBMISSION_FILES:
-                left -= tree[name].size
-                sha256 = tree[name].content
-                files[name] = self._submitted.get(sha256) or self._snapshots.load(sha256)
-        self._submitted = {tree[name].content: data for name, data in files.items()}
-        return Submission(files)
+        before, self._submitted = self._submitted, {}
+
+        def load(sha256: str) -> bytes:
+            data = self._submitted[sha256] = before.get(sha256) or self._snapshots.load(sha256)
+            return data
+
+        return _submission(tree, load)
 
     def _put_back(self, now: Tree, then: Tree) -> tuple[str, ...]:
         plan = _plan(now, then, self._state)
         contents = {key: self._content(then[name].content, key) for name, _, key, _ in plan["files"]}
         plan["sent"] = [(key, len(data)) for key, data in contents.items()]
         head = json.dumps(plan).encode()
-        result = self._sandbox.exec(
-            [self._python, "-I", "-S", "-c", RESTORE],
-            stdin=b"".join([len(head).to_bytes(8, "big"), head, *contents.values()]),
-            timeout_s=4 * SECONDS,
-            max_bytes=4 * MAX_ALL_BYTES,
-        )
+        result = self._run(RESTORE, b"".join([len(head).to_bytes(8, "big"), head, *contents.values()]))
         try:
             failed = json.loads(result.stdout)
             lost = [f"{_shown(name)} could not be put back ({why})" for name, why in failed.items()]
         except (ValueError, AttributeError) as error:
             raise WorkspaceError(f"The workspace could not be put back: {_said(result) or error}.") from error
         return (*lost, *(f"{_shown(name)} was not kept ({then[name].content})" for name in plan["lost"]))
+
+    def _run(self, script: str, stdin: bytes) -> ExecResult:
+        bounds = self._bounds
+        return self._sandbox.exec(
+            [self._python, "-I", "-S", "-c", script],
+            stdin=stdin,
+            timeout_s=60.0 + 2 * bounds.seconds,
+            max_bytes=2 * (bounds.all_bytes + 4 * bounds.name_bytes),  # half of it is the first part, half the last
+        )
 
     def _content(self, sha256: str, key: str) -> bytes:
         data = self._snapshots.load(sha256)
@@ -170,9 +179,19 @@ def submission_of(snapshots: Snapshots, snapshot: str) -> Submission:
     Raises:
         Damaged: the store does not hold it any more.
     """
-    tree = snapshots.find(snapshot)
-    names = [name for name, one in sorted(tree.items()) if one.kind == "file" and is_submission_file(name)]
-    return Submission({name: snapshots.load(tree[name].content) for name in names if _utf8(name)})
+    return _submission(snapshots.find(snapshot), snapshots.load)
+
+
+def _submission(tree: Tree, load: Callable[[str], bytes]) -> Submission:
+    files: dict[str, bytes] = {}
+    left = MAX_SUBMISSION_BYTES
+    for name, one in sorted(tree.items()):
+        if one.kind != "file" or not is_submission_file(name) or not _utf8(name):
+            continue
+        if one.size <= left and len(files) < MAX_SUBMISSION_FILES:
+            left -= one.size
+            files[name] = load(one.content)
+    return Submission(files)
 
 
 def _plan(now: Tree, then: Tree, state: Mapping[str, str]) -> dict[str, Any]:

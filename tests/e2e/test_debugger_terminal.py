@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.program import ROOT, command, environment
-from tests.e2e.terminal import COLUMNS, Terminal
+from tests.e2e.terminal import COLUMNS, PROMPT, Terminal
 from tests.e2e.test_scripted_run import BINDING, KERNEL, MODEL_NEW
 
 EXAMPLE = ROOT / "examples/diag_matmul"
@@ -80,6 +80,7 @@ def test_a_kernel_is_debugged_at_a_terminal(terminal: Terminal, place: Path) -> 
     # Ctrl-C clears the line; the next one is another command.
     terminal.type("quit")
     terminal.type("\x03")
+    terminal.wait_for(f"{PROMPT} quit\n{PROMPT}")
     assert "turns" in terminal.command("p budget")
     # Edit the pending call and go on to the verdict.
     pending = terminal.command("s")

@@ -1,6 +1,5 @@
 """`cuda-agent debug MODEL.py` and `cuda-agent debug RUN`."""
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -38,10 +37,10 @@ def debug(
 ) -> int:
     """Step through a run: it stops before every tool call. `help` at its prompt lists the commands."""
     flags = {name: value for name, value in locals().items() if name not in ("as_json", "at", "operator")}
-    from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
+    from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
+    from cuda_agent.cli.progress import Progress
     from cuda_agent.debugger import screen
     from cuda_agent.debugger.seat import console_for
-    from cuda_agent.runs import summary
 
     progress = Progress(to_stderr=as_json, width=screen.WIDTH)
     console = console_for(sys.stdin, sys.stderr if as_json else sys.stdout, os.environ)
@@ -50,11 +49,7 @@ def debug(
     while (following := console.next) is not None:
         console.write("")
         outcome = _again(following, {}, progress, console)
-    if as_json:
-        print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
-    else:
-        print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
-    return outcome.exit_code
+    return show_outcome(outcome, as_json=as_json)
 
 
 def _open(place: Path, flags: dict[str, Any], progress: "Progress", console: "Console") -> "Outcome":

@@ -1,6 +1,5 @@
 """`cuda-agent optimize MODEL.py`."""
 
-import json
 import os
 import sys
 
@@ -24,19 +23,16 @@ def optimize(
 ) -> int:
     """Have a model write kernels for one operator until the judge says that they are right and fast."""
     flags = {name: value for name, value in locals().items() if name != "as_json"}  # the options are Settings' fields
-    from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
+    from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
+    from cuda_agent.cli.progress import Progress
     from cuda_agent.config import key_hint, resolve
     from cuda_agent.debugger.offer import drive_for
-    from cuda_agent.runs import session, single, summary
+    from cuda_agent.runs import single
 
     settings = resolve(flags, os.environ)
     progress = Progress(to_stderr=as_json)
     if hint := key_hint(settings.model, os.environ):
         progress.line(hint)
-    drive = drive_for(sys.stdin, sys.stdout, os.environ) if not as_json else session.by_itself
+    drive = drive_for(sys.stdin, sys.stdout, os.environ, as_json=as_json)
     outcome = single.optimize(settings, listener=progress, drive=drive)
-    if as_json:
-        print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
-    else:
-        print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
-    return outcome.exit_code
+    return show_outcome(outcome, as_json=as_json)

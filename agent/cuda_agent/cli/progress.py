@@ -13,6 +13,8 @@ from cuda_agent.trajectory import (
     MessageAdded,
     Notice,
     Observation,
+    Resumed,
+    Rewound,
     RunStarted,
     StageStarted,
 )
@@ -54,12 +56,6 @@ class Progress:
 
     def _lines(self, event: Event) -> list[str]:
         match event:
-            case RunStarted():
-                return self._wrapped(f"operator {event.operator}, model {event.model}")
-            case StageStarted() if event.name in _STAGES:
-                return [f"{_STAGES[event.name]} ..."]
-            case Notice():
-                return self._wrapped(event.text)
             case MessageAdded(role="assistant") if event.content:
                 return self._wrapped(f"[turn {event.turn}] {_first_paragraph(event.content)}", most=2)
             case CallStarted(by="person") | Observation(by="person"):
@@ -70,6 +66,21 @@ class Progress:
                 return self._wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=2)
             case Judged():
                 return self._wrapped(self._verdict(event.report), most=3)
+            case _:
+                return self._of_the_run(event)
+
+    def _of_the_run(self, event: Event) -> list[str]:
+        match event:
+            case Resumed():
+                return self._wrapped(f"the run goes on after turn {event.turn}, model {event.model}")
+            case Rewound():
+                return self._wrapped(f"back to the end of turn {event.turn}")
+            case RunStarted():
+                return self._wrapped(f"operator {event.operator}, model {event.model}")
+            case StageStarted() if event.name in _STAGES:
+                return [f"{_STAGES[event.name]} ..."]
+            case Notice():
+                return self._wrapped(event.text)
             case _:
                 return []
 

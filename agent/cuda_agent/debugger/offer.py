@@ -16,9 +16,9 @@ from cuda_agent.runs.session import Drive, Session, by_itself
 QUESTION = "\nInterrupted. [c]ontinue, [d]ebug or [s]top? (Ctrl-C again leaves at once) "
 
 
-def drive_for(source: TextIO, out: TextIO, environ: Mapping[str, str]) -> Drive:
-    """Return who drives a run: by itself, and at a terminal with the offer."""
-    if not (source.isatty() and out.isatty()):
+def drive_for(source: TextIO, out: TextIO, environ: Mapping[str, str], *, as_json: bool) -> Drive:
+    """Return who drives a run: by itself, and at a terminal (and not for a program) with the offer."""
+    if as_json or not (source.isatty() and out.isatty()):
         return by_itself
     asker = Asker(lambda: ask(source.fileno(), out.fileno()))
     return lambda session: drive(session, asker, console_for(source, out, environ))

@@ -75,7 +75,7 @@ class Recall:
 
     def memory(self) -> Memory:
         """Return what was known at the end of what was read."""
-        _drop_unsettled(self._state)
+        self._interrupt()
         return self._memory(self._state)
 
     def memory_at(self, turn: int) -> Memory:
@@ -98,12 +98,18 @@ class Recall:
                 self._ended(self._state, event)
             case Rewound():
                 self._rewound(event)
-            case Resumed() if not self._ends:
-                self._state.messages.clear()  # the briefing itself was interrupted: it is said again
             case Resumed():
-                _drop_unsettled(self._state)
+                self._interrupt()
             case _:
                 self._note(self._state, event)
+
+    def _interrupt(self) -> None:
+        """Forget what the runtime said in what was not finished: it will be said again."""
+        state = self._state
+        if state.flight:
+            del state.messages[state.flight.said_before :]
+        elif not self._ends:
+            state.messages.clear()  # the briefing
 
     def _converse(self, state: _State, event: MessageAdded | CallChanged | Observation) -> None:
         match event:
@@ -209,12 +215,6 @@ def recall(events: Sequence[Event], times: Sequence[datetime], load: LoadSubmiss
     for event, when in zip(events, times, strict=True):
         found.add(event, when)
     return found
-
-
-def _drop_unsettled(state: _State) -> None:
-    """Forget what the runtime said while it settled the turn in flight: it will settle it again."""
-    if state.flight:
-        del state.messages[state.flight.said_before :]
 
 
 def _reply_of(event: MessageAdded) -> Reply:

@@ -55,9 +55,9 @@ def resume(
     run = RunDir.existing(folder)
     with run.open_trajectory() as log:
         operator = kept_operator(run, document)
-        past, replies = _past(run, log, before, settings)
-        same = settings.model == before.model
-        chosen = model or make(settings.model, replies=replies if same else 0)
+        past = past_of(run, log, more_polish=settings.polish - before.polish)
+        replies = sum(message.role == "assistant" for message in past.memory.messages)
+        chosen = model or make(settings.model, replies=replies if settings.model == before.model else 0)
         place = _same_place(settings, document["place"])
         record = Record.reopened(run, document, settings, place.described)
         return carry_out(Beginning(settings, operator, place, run, record, log, past), chosen, listener, drive)
@@ -75,22 +75,26 @@ def recalled(run: RunDir, history: History) -> Recall:
         )
 
 
-def _past(run: RunDir, log: LineFile, before: Settings, settings: Settings) -> tuple[Past, int]:
+def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
+    """Read what happened so far, and mend what a crash left of it; `log` is the locked trajectory.
+
+    Raises:
+        ConfigError: something before its end is damaged.
+    """
     history = read_history(run.trajectory)
     mend(log, history)
     with Snapshots(run.snapshots) as snapshots:  # what is torn off is cut here, and said once
         notices = (*history.notices, *snapshots.notices)
     found = recalled(run, history)
     memory = found.memory()
-    past = Past(
+    return Past(
         events=len(history.events),
         notices=notices,
-        memory=_with_polish(memory, settings.polish - before.polish),
+        memory=_with_polish(memory, more_polish),
         briefed=0 in found.turns,
         turn=max(found.turns, default=0),
         workspaces=tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted)),
     )
-    return past, sum(message.role == "assistant" for message in memory.messages)
 
 
 def _with_polish(memory: Memory, more: int) -> Memory:

@@ -84,7 +84,9 @@ def optimize(
         raise
 
 
-def carry_out(beginning: Beginning, model: Model, listener: Listener, drive: Drive) -> Outcome:
+def carry_out(
+    beginning: Beginning, model: Model, listener: Listener, drive: Drive, *, judge: type[Judge] = Judge
+) -> Outcome:
     """Take a run from its beginning to its end, and say in run.json how that was.
 
     Raises:
@@ -94,7 +96,7 @@ def carry_out(beginning: Beginning, model: Model, listener: Listener, drive: Dri
     record = beginning.record
     with Signals() as signals:
         try:
-            record.finish(_Work(beginning, signals, listener, drive).go(model))
+            record.finish(_Work(beginning, signals, listener, drive, judge).go(model))
         except KeyboardInterrupt:
             signals.shield()
             record.finish(Stop(StopReason.INTERRUPTED, "before the first turn" if beginning.past is None else ""))
@@ -121,6 +123,7 @@ class _Work:
     signals: Signals
     listener: Listener
     drive: Drive
+    judge: type[Judge]
 
     def go(self, model: Model) -> Stop:
         """Start the sandbox, have the turns taken, and remove it."""
@@ -146,7 +149,7 @@ class _Work:
         self, model: Model, place: Opened, snapshots: Snapshots, trajectory: Trajectory, clock: Clock
     ) -> Stop:
         begin = self.beginning
-        judge = Judge(place.trusted, python=begin.place.python)
+        judge = self.judge(place.trusted, python=begin.place.python)
         rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
         judge.install(begin.operator, rules)
         opening = Opening(begin, place.sandbox, snapshots)

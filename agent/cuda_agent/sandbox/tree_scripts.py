@@ -8,8 +8,9 @@ import hashlib, json, os, stat, sys, time
 
 options = json.load(sys.stdin)
 known = set(options["known"])
-max_file, left, max_names = options["max_file"], options["max_all"], options["max_names"]
-deadline = time.monotonic() + options["seconds"]
+bounds = options["bounds"]
+max_file, left, names_left, name_bytes = (bounds[key] for key in ("file_bytes", "all_bytes", "names", "name_bytes"))
+deadline = time.monotonic() + bounds["seconds"]
 entries, sent, out = {}, [], sys.stdout.buffer
 
 
@@ -31,7 +32,7 @@ def read(path, limit):
 
 def keep_file(name, path, about):
     global left
-    limit = min(left, options["max_all"] if is_submission(name) else max_file)
+    limit = min(left, bounds["all_bytes"] if is_submission(name) else max_file)
     if about.st_size > limit:
         return note(name, "skipped", "too large" if left > max_file else "the limit of all files is reached", about)
     try:
@@ -63,12 +64,14 @@ def keep(name, path):
 
 
 def list_folder(name, path, about):
-    names, reason = [], ""
+    global names_left, name_bytes
+    names, reason, size = [], "", 0
     try:
         with os.scandir(path) as found:
             for one in found:
                 names.append(one.name)
-                if len(entries) + len(names) > max_names:
+                size += 6 * (len(name) + len(one.name)) + 150  # at most, as JSON
+                if len(names) > names_left or size > name_bytes:
                     reason = "too many files"
                     break
     except OSError as error:
@@ -78,9 +81,11 @@ def list_folder(name, path, about):
     note(name, "skipped" if reason else "dir", reason, about)
     # The submission first: limits fall on the rest.
     names.sort(key=lambda one: (name == "." and one not in ("model_new.py", "kernels"), one))
-    if reason and name != ".":
-        return ()
-    return names if not reason else ["model_new.py", "kernels"]
+    if reason:
+        return ["model_new.py", "kernels"] if name == "." else ()
+    names_left -= len(names)
+    name_bytes -= size
+    return names
 
 
 waiting = ["."]
