@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.debug import debug
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
+from cuda_agent.cli.resume import fork, resume
 from cuda_agent.cli.show import show
 
 app = typer.Typer(
@@ -18,6 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(optimize)
+app.command()(debug)
+app.command()(resume)
+app.command()(fork)
 app.command()(judge)
 app.command()(show)
 

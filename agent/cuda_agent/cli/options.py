@@ -8,6 +8,9 @@ import typer
 Operator = Annotated[
     Path, typer.Argument(metavar="MODEL.py", help="A file with Model and get_inputs(), or its folder.")
 ]
+Model = Annotated[
+    str | None, typer.Option(help="Who writes the kernels: builtin, or scripted:FILE.json. (default: builtin)")
+]
 Sandbox = Annotated[
     Literal["auto", "local", "docker"] | None,
     typer.Option(
@@ -24,6 +27,10 @@ Python = Annotated[
         help="A Python with torch for operator and kernels. (default: $CUDA_AGENT_PYTHON, else .venv-sandbox)"
     ),
 ]
+RunDir = Annotated[Path | None, typer.Option(help="The run's folder, new. (default: runs/<UTC stamp>-<operator>)")]
+MaxTurns = Annotated[int | None, typer.Option(help="Stop after so many replies. (default: 200)")]
+TimeLimit = Annotated[float | None, typer.Option("--time-limit", metavar="SECONDS", help="Stop after so many seconds.")]
+Polish = Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")]
 Precision = Annotated[
     Literal["tf32", "ieee", "half"] | None,
     typer.Option(help="What matrix products may round their inputs to, on both sides. (default: tf32; cpu: ieee)"),
