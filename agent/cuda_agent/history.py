@@ -1,7 +1,7 @@
 """Reads a trajectory back: whole lines as events, with what had to be mended said aloud.
 
 A crash can leave a last line that is cut off or filled with NULs: it is left out, with a notice. Damage before the end
-is refused. What a later version of the same schema added is kept as `Unknown` or left out, so that a run stays readable.
+is refused. What a later version of the same schema added is kept as `Unknown` or left out: a run stays readable.
 """
 
 import dataclasses

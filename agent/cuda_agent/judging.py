@@ -29,29 +29,6 @@ VERDICT_TIMEOUT_S = 1800.0
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
-_READ_SCRIPT = """
-import base64, json, os, stat, sys
-names = ["model_new.py"]
-for folder, folders, files in os.walk("kernels"):
-    folders.sort()
-    names += [os.path.join(folder, name) for name in sorted(files)]
-found, left = {}, int(sys.argv[1])
-for name in names:
-    try:
-        name.encode()
-        if not stat.S_ISREG(os.lstat(name).st_mode):
-            continue
-        with open(name, "rb") as file:
-            data = file.read(left + 1)
-    except (OSError, UnicodeError):
-        continue
-    if len(data) <= left and len(found) < 500:
-        left -= len(data)
-        found[name] = base64.b64encode(data).decode()
-print(json.dumps(found))
-"""
-
-
 _WRITE_SCRIPT = """
 import base64, json, os, sys
 try:
@@ -122,20 +99,6 @@ def environment(state_dir: str) -> dict[str, str]:
     return {HOME_VARIABLE: home(state_dir), SESSION_VARIABLE: session(state_dir)}
 
 
-def read_submission(sandbox: Sandbox, python: str) -> Submission:
-    """Read the submission through the sandbox; links, special files and what is over the limit are left out.
-
-    Raises:
-        JudgeError: the sandbox's Python could not read it.
-    """
-    argv = [python, "-I", "-c", _READ_SCRIPT, str(MAX_SUBMISSION_BYTES)]
-    result = sandbox.exec(argv, timeout_s=60.0, max_bytes=2 * MAX_SUBMISSION_BYTES)
-    try:
-        return Submission({name: base64.b64decode(data) for name, data in json.loads(result.stdout).items()})
-    except (ValueError, TypeError, AttributeError) as error:
-        raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
-
-
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
     """Write many new files by one command; names are absolute, and one that ends in / is a folder.
 
@@ -162,7 +125,8 @@ class Judge:
         self._python = python
         self._session = session(sandbox.state_dir)
         self._files: dict[str, bytes] = {}
-        self._records_seen = 0
+        self._profiles_seen = 0
+        self._steps_seen = 0
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
@@ -215,15 +179,24 @@ class Judge:
 
     def new_profiles(self) -> list[Report]:
         """Return the passing profiles that were recorded since the last call, oldest first."""
+        reports, self._profiles_seen = self._records(self._profiles_seen)
+        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+
+    def new_steps(self) -> list[Report]:
+        """Return every report that was recorded since the last call (builds and checks too), oldest first."""
+        reports, self._steps_seen = self._records(self._steps_seen)
+        return reports
+
+    def _records(self, seen: int) -> tuple[list[Report], int]:
+        """Return the reports behind the first `seen` bytes of the records, and how many bytes are read by now."""
         try:
             data = self._sandbox.read(f"{self._session}/records.jsonl")
         except (FileNotFoundError, ValueError):
-            return []
-        fresh = data[self._records_seen if self._records_seen <= len(data) else 0 :]
+            return [], seen
+        fresh = data[seen if seen <= len(data) else 0 :]
         whole = fresh.rfind(b"\n") + 1
-        self._records_seen = len(data) - len(fresh) + whole
         reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
-        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+        return reports, len(data) - len(fresh) + whole
 
     def _ask(
         self,

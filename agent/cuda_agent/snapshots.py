@@ -133,9 +133,13 @@ class Snapshots:
         try:
             data = zlib.decompress(self._object(sha256).read_bytes())
         except (OSError, zlib.error) as error:
-            raise Damaged(f"The snapshot object {sha256[:12]} cannot be read ({error}); restore it from a copy.") from error
+            raise Damaged(
+                f"The snapshot object {sha256[:12]} cannot be read ({error}); restore it from a copy."
+            ) from error
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise Damaged(f"The snapshot object {sha256[:12]} in {str(self.folder)!r} is damaged; restore it from a copy.")
+            raise Damaged(
+                f"The snapshot object {sha256[:12]} in {str(self.folder)!r} is damaged; restore it from a copy."
+            )
         return data
 
     def record(self, turn: int, tree: Tree) -> Kept:

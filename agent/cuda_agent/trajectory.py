@@ -26,8 +26,6 @@ class RunStarted:
     model: str
     settings: Mapping[str, Any]
     environment: Mapping[str, str]
-    workspace: str = ""
-    """Its path as the model sees it."""
     parent: Mapping[str, Any] | None = None
     """{run, turn} of the run this one was forked from: what follows up to that turn happened there."""
 
@@ -41,7 +39,17 @@ class Resumed:
     """The last turn that had begun."""
     model: str
     settings: Mapping[str, Any]
-    workspace: str = ""
+
+
+@dataclass(frozen=True)
+class SandboxStarted:
+    """A sandbox stands; a run has as many as processes worked on it."""
+
+    type: ClassVar[str] = "sandbox"
+    turn: int
+    kind: str
+    workspace: str
+    """Its path as the model sees it."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,8 @@ class CallStarted:
     id: str
     name: str
     arguments: Mapping[str, Any] | None
+    by: str = ""
+    """"person" where a person made the call: it is no part of the conversation, the model is told in a message."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,8 @@ class Observation:
     text: str
     is_error: bool
     duration_s: float
+    by: str = ""
+    """"person" where it answers a call that a person made."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +220,7 @@ class Unknown:
 Known = (
     RunStarted
     | Resumed
+    | SandboxStarted
     | Rewound
     | Forked
     | MessageAdded

@@ -1,8 +1,8 @@
 """The workspace as a tree: read whole at the end of a turn, and put back byte for byte.
 
-Both are done by one command inside the sandbox (`workspace_scripts.py`), so that the host follows no path of the model's.
-Contents are told apart by their hash and never by their time. The shell's state belongs to it: directory and variables go
-back with the files.
+Both are done by one command inside the sandbox (`sandbox/tree_scripts.py`), so that the host follows no path of the
+model's. Contents are told apart by their hash and never by their time. The shell's state belongs to it: directory and
+variables go back with the files.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import Any
 
 from cuda_agent.errors import InfrastructureError
 from cuda_agent.judging import MAX_SUBMISSION_BYTES, Submission, is_submission_file
-from cuda_agent.snapshots import Entry, Kept, Snapshots, Tree
-from cuda_agent.workspace_scripts import CAPTURE, RESTORE
+from cuda_agent.sandbox.tree_scripts import CAPTURE, RESTORE
+from cuda_agent.snapshots import Entry, Snapshots, Tree
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
 MAX_FILE_BYTES = 8 << 20
@@ -243,5 +243,3 @@ def _said(result: ExecResult) -> str:
     if result.timed_out:
         return f"it took longer than {result.duration_s:.0f} s"
     return result.stderr.decode("utf-8", "replace").strip()[-400:].rstrip(".")
-
-

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 3
     except KeyboardInterrupt:
         return 130
-    if report.command in ("verify", "profile", "verdict"):
+    if report.command != "analyze":
         session.record(report)
     if options.report is not None:
         output.write_report(options.report, report)

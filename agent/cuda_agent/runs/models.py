@@ -6,8 +6,8 @@ from cuda_agent.config import check_model_name
 from cuda_agent.llm.model import Model
 
 
-def make(name: str) -> Model:
-    """Return the model of this name.
+def make(name: str, *, replies: int = 0) -> Model:
+    """Return the model of this name; `replies` is how many it gave in the run already.
 
     Raises:
         ConfigError: there is none, or its file cannot be read.
@@ -16,7 +16,7 @@ def make(name: str) -> Model:
     if name.startswith("scripted:"):
         from cuda_agent.llm.scripted import from_file  # only when asked for
 
-        return from_file(Path(name.removeprefix("scripted:")))
+        return from_file(Path(name.removeprefix("scripted:")), replies=replies)
     from cuda_agent.llm.builtin.policy import BuiltinModel  # only when asked for
 
     return BuiltinModel()

@@ -25,6 +25,11 @@ class Place:
     choices: tuple[str, ...]
     """A line for the person on each of sandbox and target: what was chosen and why."""
 
+    @property
+    def described(self) -> dict[str, str]:
+        """What run.json says of it."""
+        return {"sandbox": self.kind, "python": self.python, "target": self.target}
+
 
 def choose(settings: Settings) -> Place:
     """Find the sandbox's Python and what it can build for.

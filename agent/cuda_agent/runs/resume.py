@@ -1,0 +1,141 @@
+"""Goes on with a run that another process left, however that one ended."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cuda_agent.config import Settings, check_model_name
+from cuda_agent.errors import ConfigError
+from cuda_agent.files import LineFile
+from cuda_agent.history import History, mend, read_history
+from cuda_agent.llm.model import Model
+from cuda_agent.loop.memory import Memory
+from cuda_agent.loop.recall import Recall, recall
+from cuda_agent.loop.stop import Limits
+from cuda_agent.run_dir import RunDir, load_document
+from cuda_agent.runs.beginning import Beginning, Past, kept_operator
+from cuda_agent.runs.models import make
+from cuda_agent.runs.place import Place, choose
+from cuda_agent.runs.record import Record
+from cuda_agent.runs.session import Drive, by_itself
+from cuda_agent.runs.single import Outcome, carry_out
+from cuda_agent.snapshots import Snapshots
+from cuda_agent.trajectory import Listener, SandboxStarted
+from cuda_agent.workspace import submission_of
+
+CHANGEABLE = ("model", "max_turns", "time_limit_s", "polish", "python")
+"""Settings that may differ from those of the run's start; the rules of its verdicts may not."""
+
+
+def resume(
+    folder: Path,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    listener: Listener,
+    model: Model | None = None,
+    drive: Drive = by_itself,
+    ended_too: bool = False,
+) -> Outcome:
+    """Go on with a run; `changes` are settings by name, of those in `CHANGEABLE`.
+
+    A run that came to its own end goes on only where a change gives it something to do, or with `ended_too`.
+
+    Raises:
+        ConfigError: it is no run, is running, is damaged, or has nothing left to do.
+        InfrastructureError, SandboxError: the machinery failed; run.json says so too.
+    """
+    document = load_document(folder)
+    before = settings_of(document, {})
+    settings = settings_of(document, {key: value for key, value in (changes or {}).items() if value is not None})
+    if not ended_too:
+        _refuse_ended(document, before, settings, model)
+    run = RunDir.existing(folder)
+    with run.open_trajectory() as log:
+        operator = kept_operator(run, document)
+        past, replies = _past(run, log, before, settings)
+        same = settings.model == before.model
+        chosen = model or make(settings.model, replies=replies if same else 0)
+        place = _same_place(settings, document["place"])
+        record = Record.reopened(run, document, settings, place.described)
+        return carry_out(Beginning(settings, operator, place, run, record, log, past), chosen, listener, drive)
+
+
+def recalled(run: RunDir, history: History) -> Recall:
+    """Fold a run's history.
+
+    Raises:
+        ConfigError: it contradicts itself, or the snapshots are damaged.
+    """
+    with Snapshots(run.snapshots) as snapshots:
+        return recall(
+            history.events, history.times, lambda name: submission_of(snapshots, name), finals=Limits().finals
+        )
+
+
+def _past(run: RunDir, log: LineFile, before: Settings, settings: Settings) -> tuple[Past, int]:
+    history = read_history(run.trajectory)
+    mend(log, history)
+    with Snapshots(run.snapshots) as snapshots:  # what is torn off is cut here, and said once
+        notices = (*history.notices, *snapshots.notices)
+    found = recalled(run, history)
+    memory = found.memory()
+    past = Past(
+        events=len(history.events),
+        notices=notices,
+        memory=_with_polish(memory, settings.polish - before.polish),
+        briefed=0 in found.turns,
+        turn=max(found.turns, default=0),
+        workspaces=tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted)),
+    )
+    return past, sum(message.role == "assistant" for message in memory.messages)
+
+
+def _with_polish(memory: Memory, more: int) -> Memory:
+    left = memory.counts.polish_left
+    if left is None or not more:
+        return memory
+    return replace(memory, counts=replace(memory.counts, polish_left=max(0, left + more)))
+
+
+def settings_of(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
+    """Return the settings of a run with these changes.
+
+    Raises:
+        ConfigError: one of them cannot be changed, or not to that.
+    """
+    for key in changes:
+        if key not in CHANGEABLE:
+            raise ConfigError(f"{key!r} of a run cannot be changed; start another run with `cuda-agent optimize`.")
+    try:
+        settings = Settings.model_validate({**document["settings"], **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()}.") from error
+    check_model_name(settings.model)
+    return settings
+
+
+def _refuse_ended(document: Mapping[str, Any], before: Settings, settings: Settings, model: Model | None) -> None:
+    if document.get("status") != "done":
+        return
+    reason = (document.get("stop") or {}).get("reason", "")
+    if reason == "target_reached" and settings.polish <= before.polish:
+        raise ConfigError("The run reached its target; add --polish N to let it try for more, or start another run.")
+    limits = ("max_turns", "time_limit_s", "polish", "model")
+    if model is None and all(getattr(before, key) == getattr(settings, key) for key in limits):
+        raise ConfigError(
+            f"The run has ended ({reason.replace('_', ' ')}): change a limit (--max-turns, --time-limit, --polish)"
+            " or name another --model."
+        )
+
+
+def _same_place(settings: Settings, place: Mapping[str, str]) -> Place:
+    """Choose as at the start: verdicts for another target would not compare."""
+    update: dict[str, Any] = {"sandbox": place["sandbox"], "target": place["target"]}
+    if settings.python is None and place["sandbox"] == "local" and Path(place["python"]).exists():
+        update["python"] = Path(place["python"])
+    return choose(settings.model_copy(update=update))
