@@ -7,6 +7,7 @@ import typer
 from cuda_agent import __version__
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
+from cuda_agent.cli.replay import replay
 from cuda_agent.cli.show import show
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(optimize)
 app.command()(judge)
 app.command()(show)
+app.command()(replay)
 
 
 def _version(wanted: bool) -> None:

@@ -24,6 +24,7 @@ Python = Annotated[
         help="A Python with torch for operator and kernels. (default: $CUDA_AGENT_PYTHON, else .venv-sandbox)"
     ),
 ]
+RunDir = Annotated[Path | None, typer.Option(help="The run's folder, new. (default: runs/<UTC stamp>-<operator>)")]
 Precision = Annotated[
     Literal["tf32", "ieee", "half"] | None,
     typer.Option(help="What matrix products may round their inputs to, on both sides. (default: tf32; cpu: ieee)"),
