@@ -50,8 +50,12 @@ def test_step_by_step_asks_only_after_what_was_shown() -> None:
 def test_the_end_of_the_input_leaves() -> None:
     shown: list[int] = []
 
+    def show(number: int) -> bool:
+        shown.append(number)
+        return True
+
     def ask(prompt: str) -> str:
         raise EOFError
 
-    step_through(history(0, 0), lambda number: bool(shown.append(number)) or True, ask)
+    step_through(history(0, 0), show, ask)
     assert shown == [0]
