@@ -8,6 +8,7 @@ from cuda_agent import __version__
 from cuda_agent.cli.debug import debug
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
+from cuda_agent.cli.replay import replay
 from cuda_agent.cli.resume import fork, resume
 from cuda_agent.cli.show import show
 
@@ -23,6 +24,7 @@ app.command()(optimize)
 app.command()(debug)
 app.command()(resume)
 app.command()(fork)
+app.command()(replay)
 app.command()(judge)
 app.command()(show)
 

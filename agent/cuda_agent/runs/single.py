@@ -18,7 +18,7 @@ from cuda_agent.loop.keeping import Keeping
 from cuda_agent.loop.person import Person
 from cuda_agent.loop.referee import Referee
 from cuda_agent.loop.stop import Limits, Stop, StopReason, TimeLeft
-from cuda_agent.operators import load
+from cuda_agent.operators import Operator, load
 from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, refuse_existing
@@ -56,16 +56,23 @@ class Outcome:
 
 
 def optimize(
-    settings: Settings, *, listener: Listener, model: Model | None = None, drive: Drive = by_itself
+    settings: Settings,
+    *,
+    listener: Listener,
+    model: Model | None = None,
+    drive: Drive = by_itself,
+    operator: Operator | None = None,
 ) -> Outcome:
     """Run the model on the operator until there is a reason to stop.
+
+    `model` and `operator` stand in for those that the settings name.
 
     Raises:
         OperatorError: the operator cannot be used; no model was asked.
         ConfigError: a setting is wrong.
         InfrastructureError, SandboxError: the machinery failed; run.json says so too.
     """
-    operator = load(settings.operator)
+    operator = operator or load(settings.operator)
     refuse_existing(settings.run_dir)
     chosen_model = model or make(settings.model)
     place = choose(settings)
