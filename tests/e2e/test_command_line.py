@@ -128,9 +128,10 @@ RUN_IMPORTS = """
 import sys
 before = set(sys.modules)
 from cuda_agent.runs import judged, single, summary
+from cuda_agent.config import Settings
 from cuda_agent.runs.models import make
 from cuda_agent.cli import progress
-assert make("builtin").name == "builtin"
+assert make(Settings(operator="x"), {}).name == "builtin"
 print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - before})), file=sys.stderr)
 """
 

@@ -12,9 +12,12 @@ from cuda_agent.cli import options
 
 def optimize(
     operator: options.Operator,
-    model: Annotated[
-        str | None, typer.Option(help="Who writes the kernels: builtin, or scripted:FILE.json. (default: builtin)")
-    ] = None,
+    model: options.Model = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    temperature: options.Temperature = None,
+    reasoning_effort: options.ReasoningEffort = None,
+    context_tokens: options.ContextTokens = None,
     sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,

@@ -144,7 +144,8 @@ class Agent:
         try:
             return work()
         except ModelError as error:
-            return Stop(StopReason.MODEL_ERROR, str(error))
+            # A model that was waited for until the end did not fail.
+            return Stop(StopReason.TIME_LIMIT if self._late() else StopReason.MODEL_ERROR, str(error))
         except SandboxLost as error:
             return Stop(StopReason.SANDBOX_LOST, str(error))
         except JudgeTimeout as error:
@@ -176,8 +177,12 @@ class Agent:
             return Stop(StopReason.MAX_TURNS, f"{self.turn} turns")
         return None
 
+    def time_left(self) -> float:
+        """Return for how many seconds the model may go on: what the best submission's final verdict takes is kept."""
+        return self._time_left() - self._referee.reserve_s
+
     def _late(self) -> bool:
-        return self._time_left() - self._referee.reserve_s <= 0
+        return self.time_left() <= 0
 
     def _observed(self, observation: Observation) -> Observation:
         self.messages.append(Message(role="tool", content=observation.text, tool_call_id=observation.id))

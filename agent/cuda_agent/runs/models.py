@@ -1,22 +1,37 @@
 """From a model's name to the model; each is imported only when it is asked for."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from cuda_agent.config import check_model_name
+from cuda_agent.config import Settings, check_model_name
 from cuda_agent.llm.model import Model
 
 
-def make(name: str) -> Model:
-    """Return the model of this name.
+def make(settings: Settings, environ: Mapping[str, str]) -> Model:
+    """Return the model that the settings name. An LLM begins to load in the background.
 
     Raises:
-        ConfigError: there is none, or its file cannot be read.
+        ConfigError: there is none, its file cannot be read, or its key is missing.
     """
+    name = settings.model
     check_model_name(name)
+    if name == "builtin":
+        from cuda_agent.llm.builtin.policy import BuiltinModel  # only when asked for
+
+        return BuiltinModel()
     if name.startswith("scripted:"):
         from cuda_agent.llm.scripted import from_file  # only when asked for
 
         return from_file(Path(name.removeprefix("scripted:")))
-    from cuda_agent.llm.builtin.policy import BuiltinModel  # only when asked for
+    from cuda_agent.llm.openhands.model import OpenHandsModel  # only when asked for
+    from cuda_agent.llm.openhands.options import resolve
 
-    return BuiltinModel()
+    options = resolve(
+        name,
+        environ,
+        api_base=settings.api_base,
+        api_key_env=settings.api_key_env,
+        temperature=settings.temperature,
+        reasoning_effort=settings.reasoning_effort,
+    )
+    return OpenHandsModel(options, environ)

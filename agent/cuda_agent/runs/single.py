@@ -1,6 +1,7 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
 import math
+import os
 import time
 import traceback
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from cuda_agent.judging import (
     read_submission,
     write_files,
 )
-from cuda_agent.llm.model import Model
+from cuda_agent.llm.model import Model, RemoteModel
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
 from cuda_agent.loop.referee import Referee
@@ -70,7 +71,7 @@ def optimize(
     """
     operator = load(settings.operator)
     refuse_existing(settings.run_dir)
-    chosen_model = model or make(settings.model)
+    chosen_model = model or make(settings, os.environ)
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)
     with Signals() as signals:
@@ -162,6 +163,8 @@ class _Work:
             limits=limits,
             time_left=time_left,
         )
+        if isinstance(model, RemoteModel):
+            model.attach(time_left=agent.time_left, notify=lambda text: trajectory.add(Notice(agent.turn, text)))
         self._brief(agent, prompts, report, rules, sandbox.workspace)
         session = Session(
             agent, referee, judge, sandbox, self.settings, self.run, self.record, trajectory, self.signals
