@@ -1,4 +1,4 @@
-"""From the SDK's response (ours to read, not to know the types of) to a reply, whatever a server left out or doubled."""
+"""From the response of the SDK, whose types stay unknown here, to a reply, whatever a server left out or doubled."""
 
 import json
 from collections.abc import Mapping, Sequence
