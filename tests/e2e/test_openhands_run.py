@@ -16,7 +16,7 @@ KEY = "sk-planted-7f3a9c51e2"
 KERNEL = """#include <cstdint>
 extern "C" void scale_rows_launch(const float* scale, const float* x, float* y, int64_t rows, int64_t columns) {
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column) y[row * columns + column] = scale[row] * x[row * columns + column];
+    for (int64_t place = row * columns; place < (row + 1) * columns; ++place) y[place] = scale[row] * x[place];
 }
 """
 BINDING = """#include "binding_registry.h"
@@ -83,7 +83,9 @@ class Engineer:
             call(None, "MultiEdit", created("kernels/scale_rows.cpp", KERNEL)),
             call(None, "MultiEdit", created("kernels/scale_rows_binding.cpp", BINDING)),
             call(None, "MultiEdit", created("model_new.py", source)),
-            call(None, "Bash", {"command": "bash utils/compile.sh && python3 -m utils.verification", "timeout": 300000}),
+            call(
+                None, "Bash", {"command": "bash utils/compile.sh && python3 -m utils.verification", "timeout": 300000}
+            ),
         )
 
     def profile(self, asked: Asked) -> Answer:

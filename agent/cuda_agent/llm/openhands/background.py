@@ -1,55 +1,67 @@
-"""A thread with an event loop: it imports what is heavy while the run starts; a request in it can be cancelled."""
+"""What is slow happens beside the run: the SDK is imported while the sandbox starts, and a request can be cancelled."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 
 class Background[T]:
-    """Builds a `T` in a thread of its own and runs coroutines on it there."""
+    """Builds a `T` in a thread of its own; afterwards runs coroutines on it, each with a deadline."""
 
     def __init__(self, build: Callable[[], T]) -> None:
         self._build = build
-        self._ready: Future[tuple[T, asyncio.AbstractEventLoop]] = Future()
+        self._built: Future[T] = Future()
         # A daemon: neither the import nor a request that nobody waits for holds up the end of the program.
-        self._thread = threading.Thread(target=self._serve, name="model", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._start, name="model's start", daemon=True).start()
+
+    def ready(self, timeout_s: float | None = None) -> T:
+        """Wait until the `T` is built, and return it.
+
+        Raises:
+            TimeoutError: it took longer.
+            Exception: what the building raised.
+        """
+        return self._built.result(timeout_s)
 
     def run[R](self, work: Callable[[T], Coroutine[Any, Any, R]], *, timeout_s: float) -> R:
-        """Wait for a coroutine; when the time is up or the wait is interrupted it is cancelled.
+        """Wait for a coroutine on what was built; when the time is up or the wait is interrupted it is cancelled.
 
         Raises:
             TimeoutError: it took longer.
         """
-        built, loop = self.ready(timeout_s)
-        future = asyncio.run_coroutine_threadsafe(_limited(work(built), timeout_s), loop)
+        future = asyncio.run_coroutine_threadsafe(_limited(work(self.ready()), timeout_s), _loop())
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
-    def ready(self, timeout_s: float | None = None) -> tuple[T, asyncio.AbstractEventLoop]:
-        """Wait until the `T` is built.
-
-        Raises:
-            TimeoutError: it took longer.
-        """
-        return self._ready.result(timeout_s)
-
-    def _serve(self) -> None:
+    def _start(self) -> None:
         try:
-            built = self._build()
+            self._built.set_result(self._build())
         except BaseException as error:  # whatever it is, the one who waits must hear of it
-            self._ready.set_exception(error)
-            return
-        loop = asyncio.new_event_loop()
-        self._ready.set_result((built, loop))
-        loop.run_forever()
+            self._built.set_exception(error)
 
 
 async def _limited[R](work: Coroutine[Any, Any, R], timeout_s: float) -> R:
     async with asyncio.timeout(timeout_s):
         return await work
+
+
+_starting = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _starting:
+        return _only_loop()
+
+
+@cache
+def _only_loop() -> asyncio.AbstractEventLoop:
+    """Start the loop of this process. It is one for all models because litellm's clients and workers belong to one."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="requests to models", daemon=True).start()
+    return loop

@@ -46,6 +46,7 @@ _EMPTY_PURSE = re.compile(r"insufficient_quota|usage_limit_reached|credit balanc
 _UNREADABLE = re.compile(
     r"JSONDecode|Expecting value|Unable to (get|parse) json|choices is less than 1|Invalid response", re.I
 )
+_PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception): |Timeout: |litellm\.|\w+Exception - |Error code: \d+ - )+")
 _RETRY_IN = re.compile(r"(?:retry|try again) (?:in|after) ([0-9.]+) ?(ms|s|m)?", re.IGNORECASE)
 _MOST_CAUSES = 20
 _BY_STATUS = {
@@ -188,8 +189,6 @@ def _number(text: str) -> float | None:
 
 def _one_line(text: str) -> str:
     # litellm puts its own class names in front, several deep.
-    words = re.sub(
-        r"^(litellm\.)?(\w+(Error|Exception): |Timeout: |litellm\.|\w+Exception - |Error code: \d+ - )+", "", text
-    )
+    words = _PREFIX.sub("", text.partition("Traceback (most recent call last)")[0])
     line = " ".join(words.split())
     return line if len(line) <= MAX_SAID_CHARS else line[:MAX_SAID_CHARS] + " ..."
