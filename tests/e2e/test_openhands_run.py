@@ -137,6 +137,11 @@ def test_an_llm_reaches_the_target_over_http(run: Run) -> None:
     assert run.server.complaints == []
 
 
+def test_a_request_that_was_turned_away_is_made_again_and_said(run: Run) -> None:
+    assert len(run.asked) == 5
+    assert "rate limit; asking again" in run.done.stderr
+
+
 def test_tokens_are_counted_and_an_unknown_price_stays_unknown(run: Run) -> None:
     usage = json.loads((run.folder / "run.json").read_text())["usage"]
     assert usage["input_tokens"] == 100 * (len(run.asked) - 1)  # the first request was turned away
