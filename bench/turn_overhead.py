@@ -1,9 +1,10 @@
-"""What a turn costs besides the model and the commands: the loop alone, and a request through HTTP in a long conversation.
+"""What a turn costs besides the model and the commands: the loop alone, and a request in a long conversation.
 
     python -m bench.turn_overhead [--turns 200]
 
-The loop: a scripted model, a tool that is done at once, a real trajectory and run folder. HTTP: the same conversation at its
-last turn, sent through our model and through a bare `litellm.completion` in turns, to a server on this machine.
+The loop: a scripted model, a tool that is done at once, a real trajectory and run folder. The request: the same
+conversation at its last turn, sent through our model and through a bare `litellm.completion` in turns, to a server on
+this machine.
 """
 
 import argparse
