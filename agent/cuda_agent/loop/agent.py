@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from cuda_agent.context import Context
 from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import JudgeTimeout, Submission
 from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
@@ -48,6 +49,7 @@ class Agent:
         read_submission: Callable[[], Submission],
         limits: Limits,
         time_left: TimeLeft = lambda: math.inf,
+        context: Context | None = None,
     ) -> None:
         self.model = model
         """Who is asked next; another may take over between two turns."""
@@ -59,6 +61,7 @@ class Agent:
         self.limits = limits
         """May be replaced between two turns."""
         self._time_left = time_left
+        self._context = context or Context(math.inf)
         self._repeats = Repeats()
         self._idle = 0
         self._polish_left: int | None = None
@@ -80,7 +83,7 @@ class Agent:
         """
         self.turn += 1
         self._trajectory.add(StageStarted(self.turn, "model"))
-        reply = self.model.complete(tuple(self.messages), self._calls.specs)
+        reply = self._context.ask(self.model, tuple(self.messages), self._calls.specs)
         self._record(reply)
         return reply
 

@@ -1,10 +1,14 @@
 """From a model's name to the model; each is imported only when it is asked for."""
 
-from collections.abc import Mapping
+import math
+import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cuda_agent.config import Settings, check_model_name
-from cuda_agent.llm.model import Model
+from cuda_agent.context import Context
+from cuda_agent.llm.model import Model, RemoteModel
+from cuda_agent_tools.sandbox import Sandbox
 
 
 def make(settings: Settings, environ: Mapping[str, str]) -> Model:
@@ -35,3 +39,19 @@ def make(settings: Settings, environ: Mapping[str, str]) -> Model:
         reasoning_effort=settings.reasoning_effort,
     )
     return OpenHandsModel(options, environ)
+
+
+def context_of(model: Model, settings: Settings, sandbox: Sandbox, notify: Callable[[str], None]) -> Context:
+    """Return what bounds the conversation sent to this model; only an LLM has a limit."""
+    if not isinstance(model, RemoteModel):
+        return Context(math.inf)
+
+    def keep(text: str) -> str:
+        path = f"{sandbox.state_dir}/outputs/{secrets.token_hex(4)}.txt"
+        try:
+            sandbox.write(path, f"{text}\n".encode("utf-8", "backslashreplace"))
+        except OSError:
+            return ""  # the model can run the command again
+        return path
+
+    return Context(settings.context_tokens, keep=keep, notify=notify)

@@ -32,7 +32,7 @@ from cuda_agent.prompting import Prompts, task_context
 from cuda_agent.resources import prompts_dir, tree, workspace_template
 from cuda_agent.run_dir import RunDir, refuse_existing
 from cuda_agent.runs.limited import LimitedSandbox
-from cuda_agent.runs.models import make
+from cuda_agent.runs.models import context_of, make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.sandboxes import Opened, opened
@@ -153,6 +153,10 @@ class _Work:
         referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
         limited = LimitedSandbox(sandbox, time_left)
         prompts = Prompts(prompts_dir())
+
+        def notice(text: str) -> None:
+            trajectory.add(Notice(agent.turn, text))
+
         agent = Agent(
             model=model,
             calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory),
@@ -162,9 +166,10 @@ class _Work:
             read_submission=lambda: read_submission(sandbox, python),
             limits=limits,
             time_left=time_left,
+            context=context_of(model, self.settings, limited, notice),
         )
         if isinstance(model, RemoteModel):
-            model.attach(time_left=agent.time_left, notify=lambda text: trajectory.add(Notice(agent.turn, text)))
+            model.attach(time_left=agent.time_left, notify=notice)
         self._brief(agent, prompts, report, rules, sandbox.workspace)
         session = Session(
             agent, referee, judge, sandbox, self.settings, self.run, self.record, trajectory, self.signals
