@@ -95,6 +95,8 @@ class Context:
         room = self._limit_tokens * self._chars_per_token
         taken = _size_of_tools(tools)
         head, turns = _split(messages)
+        if self._dropped >= len(turns):
+            self._dropped = self._elided = 0  # the conversation went back to before what was left out
         sent = self._sent(head, turns)
         if _size(sent) + taken <= _FULL * room:
             return sent

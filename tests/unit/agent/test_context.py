@@ -95,6 +95,12 @@ def test_what_was_sent_stays_the_same_for_many_turns_so_that_it_can_be_cached() 
     assert changes < len(prefixes) / 3
 
 
+def test_a_conversation_that_goes_back_is_sent_whole_again() -> None:
+    context = Context(LIMIT)
+    context.fit(conversation(40, source="float x;\n" * 300))
+    assert context.fit(conversation(2)) == tuple(conversation(2))
+
+
 def test_turns_left_out_stand_in_the_ledger_behind_the_task() -> None:
     sent = Context(LIMIT).fit(conversation(40, source="float x;\n" * 300))
     task = sent[1].content
