@@ -32,19 +32,22 @@ def optimize(
     precision: options.Precision = None,
     libraries: options.Libraries = None,
     output_lifetime: options.OutputLifetime = None,
+    plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Have a model write kernels for one operator until the judge says that they are right and fast."""
-    flags = {name: value for name, value in locals().items() if name != "as_json"}  # the options are Settings' fields
-    from cuda_agent.cli.progress import Progress  # heavy: only when a run starts
+    flags = {
+        name: value for name, value in locals().items() if name not in ("as_json", "plain")
+    }  # the options are Settings' fields
+    from cuda_agent.cli.live import watching  # heavy: only when a run starts
     from cuda_agent.config import key_hint, resolve
     from cuda_agent.runs import single, summary
 
     settings = resolve(flags, os.environ)
-    progress = Progress(to_stderr=as_json)
-    if hint := key_hint(settings.model, os.environ):
-        progress.line(hint)
-    outcome = single.optimize(settings, listener=progress)
+    with watching(plain_lines=plain, as_json=as_json, environ=os.environ) as view:
+        if hint := key_hint(settings.model, os.environ):
+            view.line(hint)
+        outcome = single.optimize(settings, listener=view)
     if as_json:
         print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
     else:

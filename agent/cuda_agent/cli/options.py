@@ -58,4 +58,8 @@ OutputLifetime = Annotated[
     Literal["held", "next-call"] | None,
     typer.Option(help="Whether outputs must stay valid as long as held or until the next call. (default: held)"),
 ]
+Plain = Annotated[
+    bool,
+    typer.Option("--plain", help="Print plain lines, no live view. (always so without a terminal or with NO_COLOR)"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
