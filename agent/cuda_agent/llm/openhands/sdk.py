@@ -104,7 +104,8 @@ class Sdk:
         sent = _to_sdk(messages, reasoning_back=self._reasoning_back)
         offered = [_Offered(tool) for tool in tools]
         more = {"timeout": timeout_s, "max_retries": 0}
-        if self._llm.uses_responses_api():
+        # A server of the person's own has the chat format, whatever its models are called.
+        if self._llm.uses_responses_api() and not self._options.own_server:
             response = await self._llm.aresponses(messages=sent, tools=offered, store=False, **more)
         else:
             response = await self._llm.acompletion(messages=sent, tools=offered, **more)
@@ -113,7 +114,11 @@ class Sdk:
 
 def _llm(options: Options) -> _Llm:
     effort = options.reasoning_effort
-    body = {"reasoning_effort": effort} if effort and options.own_server else {}
+    chosen = {"temperature": options.temperature, "reasoning_effort": effort}
+    # The SDK and litellm leave out what they think an unknown model does not take; its server knows better.
+    body = {name: value for name, value in chosen.items() if value is not None} if options.own_server else {}
+    # litellm knows which model of a provider takes no temperature; the SDK leaves it out for all that can reason.
+    believed = {"supports_sampling_params": True} if options.temperature is not None else {}
     return _Llm(
         model=options.model,
         api_key=SecretStr(options.key) if options.key else None,
@@ -122,6 +127,7 @@ def _llm(options: Options) -> _Llm:
         reasoning_effort=effort,
         extended_thinking_budget=_THINKING_TOKENS.get(effort, 32_768) if effort and effort != "none" else None,
         litellm_extra_body=body,
+        capability_overrides=believed,
         num_retries=0,
         timeout=None,
         stream=False,
