@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any
 
+_LOOK_UP_S = 0.5
+
 
 class Background[T]:
     """Builds a `T` in a thread of its own; afterwards runs coroutines on it, each with a deadline."""
@@ -26,15 +28,26 @@ class Background[T]:
         """
         return self._built.result(timeout_s)
 
-    def run[R](self, work: Callable[[T], Coroutine[Any, Any, R]], *, timeout_s: float) -> R:
+    def run[R](
+        self, work: Callable[[T], Coroutine[Any, Any, R]], *, timeout_s: float, time_left: Callable[[], float]
+    ) -> R:
         """Wait for a coroutine on what was built; when the time is up or the wait is interrupted it is cancelled.
+
+        `time_left` is asked again and again: a run that must end at once says so there.
 
         Raises:
             TimeoutError: it took longer.
         """
         future = asyncio.run_coroutine_threadsafe(_limited(work(self.ready()), timeout_s), _loop())
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(_LOOK_UP_S)
+                except TimeoutError:
+                    if future.done():
+                        return future.result()  # it ended just now, or the TimeoutError is its own
+                    if time_left() <= 0:
+                        raise
         except BaseException:
             future.cancel()
             raise

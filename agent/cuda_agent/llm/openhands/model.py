@@ -87,7 +87,9 @@ class OpenHandsModel:
             raise Failed(Failure(Kind.TIMEOUT, "the run's time is up"))
         try:
             return self._background.run(
-                lambda backend: backend.ask(messages, tools, timeout_s=timeout_s), timeout_s=timeout_s
+                lambda backend: backend.ask(messages, tools, timeout_s=timeout_s),
+                timeout_s=timeout_s,
+                time_left=self._patience.time_left,
             )
         except TimeoutError:
             raise Failed(Failure(Kind.TIMEOUT, f"nothing complete within {timeout_s:.0f} s")) from None

@@ -14,6 +14,7 @@ UNREACHABLE_BUDGET_S = 60.0
 REJECTED_REPLIES = 4
 """So many replies in a row that cannot be read are enough."""
 _FIRST_WAIT_S = 1.0
+_STEP_S = 0.5
 _LONGEST_WAIT_S = 60.0
 
 
@@ -52,7 +53,17 @@ class Patience:
                 if wait_s is None or wait_s >= self._left(failed.failure, start):
                     raise
                 self.notify(f"The model's provider: {failed.failure.kind}; asking again in {wait_s:.0f} s.")
-                self.sleep(wait_s)
+                if not self._rested(wait_s):
+                    raise
+
+    def _rested(self, seconds: float) -> bool:
+        """Wait in short steps; say whether the run did not have to end meanwhile."""
+        until = self.clock() + seconds
+        while (rest := until - self.clock()) > 0:
+            if self.time_left() <= 0:
+                return False
+            self.sleep(min(_STEP_S, rest))
+        return True
 
     def _wait(self, failure: Failure, number: int) -> float | None:
         if not failure.kind.may_pass:

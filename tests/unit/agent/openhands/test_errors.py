@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 import threading
@@ -9,6 +10,8 @@ from tests.e2e.llm_server import Raw, call, error, says, serving
 from tests.unit.agent.openhands.asking import KEY, TASK, TOOLS, Waits, model
 
 from cuda_agent.errors import ContextOverflow, ModelError
+from cuda_agent.llm.openhands.failures import Failure, Kind
+from cuda_agent.llm.openhands.retry import Failed
 
 OVERFLOWS = [
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
@@ -75,15 +78,15 @@ def test_what_may_pass_is_asked_again_and_said(answer: Raw, waits: Waits) -> Non
     with serving([answer, answer, says("well")]) as server:
         assert model(server.base, waits).complete(TASK, TOOLS).text == "well"
     assert len(server.asked) == 3  # one layer of retries: nobody below asks again
-    assert len(waits.slept) == len(waits.said) == 2
-    assert waits.slept[0] < waits.slept[1]
+    assert len(waits.said) == 2
+    assert waits.now == pytest.approx(3.0)  # one second, then two
 
 
 @pytest.mark.parametrize("header", [{"retry_after": "7"}, {"retry_after_ms": "7000"}])
 def test_the_providers_wish_to_wait_is_honoured(header: dict[str, str], waits: Waits) -> None:
     with serving([error(429, "slow down", **header), says("well")]) as server:
         model(server.base, waits).complete(TASK, TOOLS)
-    assert waits.slept == [7.0]
+    assert waits.now == pytest.approx(7.0)
 
 
 def test_a_provider_that_keeps_failing_ends_the_run_within_the_budget(waits: Waits) -> None:
@@ -103,7 +106,7 @@ def test_a_server_that_is_not_there_is_given_up_soon(waits: Waits) -> None:
 def test_a_page_that_is_no_api_is_given_up_after_a_few_replies(waits: Waits) -> None:
     text = failing(Raw(b"<html>welcome</html>", headers={"Content-Type": "text/html"}), waits)
     assert "no chat completion" in text
-    assert len(waits.slept) == 3
+    assert len(waits.said) == 3
 
 
 def test_a_wait_longer_than_the_runs_time_is_not_begun(waits: Waits) -> None:
@@ -134,12 +137,43 @@ def test_the_deadline_is_for_the_whole_answer(answer: Raw, waits: Waits) -> None
         assert not server.stopping.is_set()
 
 
-def interrupt_when(ready: Callable[[], bool]) -> threading.Thread:
+def test_a_run_that_must_end_at_once_does_not_wait_on(waits: Waits) -> None:
+    must_leave = threading.Event()
+
+    def time_left() -> float:
+        return 0.0 if must_leave.is_set() else 1e9
+
+    with serving([Raw(hang_s=60.0)]) as server:
+        asked = model(server.base, waits)
+        asked.attach(time_left=time_left, notify=waits.said.append)
+        thread = when(lambda: bool(server.asked), must_leave.set)
+        with pytest.raises(ModelError):
+            asked.complete(TASK, TOOLS)
+        thread.join()
+        assert not server.stopping.is_set()
+
+
+def test_a_wait_between_two_requests_ends_when_the_run_must(waits: Waits) -> None:
+    patience = waits.patience()
+    asked_at: list[float] = []
+
+    def attempt() -> None:
+        asked_at.append(waits.now)
+        raise Failed(Failure(Kind.RATE_LIMIT, "slow down", retry_after_s=600.0))
+
+    ending = dataclasses.replace(patience, time_left=lambda: 1e9 if waits.now < 5 else 0.0)
+    with pytest.raises(Failed):
+        ending.persist(attempt)
+    assert asked_at == [0.0]
+    assert waits.now <= 6
+
+
+def when(ready: Callable[[], bool], act: Callable[[], object]) -> threading.Thread:
     def wait() -> None:
         while not ready():
             time.sleep(0.02)
         time.sleep(0.1)
-        os.kill(os.getpid(), signal.SIGINT)
+        act()
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -149,7 +183,7 @@ def interrupt_when(ready: Callable[[], bool]) -> threading.Thread:
 def test_an_interrupt_ends_the_wait_and_the_model_can_be_asked_again(waits: Waits) -> None:
     with serving([Raw(hang_s=60.0), says("well", call("c1", "Bash", "{}"))]) as server:
         asked = model(server.base, waits)
-        thread = interrupt_when(lambda: bool(server.asked))
+        thread = when(lambda: bool(server.asked), lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             asked.complete(TASK, TOOLS)
         thread.join()

@@ -105,3 +105,20 @@ def test_what_was_chosen_is_sent() -> None:
         options = resolve("some-model", {}, api_base=server.base, temperature=0.5, reasoning_effort="high")
         OpenHandsModel(options, {}).complete(TASK, TOOLS)
     assert (server.asked[0].body["temperature"], server.asked[0].body["reasoning_effort"]) == (0.5, "high")
+
+
+def test_ollama_gets_plain_strings_and_its_calls_get_ids() -> None:
+    called = {"function": {"name": "Bash", "arguments": {"command": "true"}}}
+    answer = {
+        "model": "q", "created_at": "2024-01-01T00:00:00Z", "done": True, "done_reason": "stop",
+        "message": {"role": "assistant", "content": "", "tool_calls": [called]},
+        "prompt_eval_count": 5, "eval_count": 3, "model_info": {}, "template": "",
+    }  # fmt: skip
+    with serving([answer]) as server:
+        model = OpenHandsModel(resolve("ollama_chat/qwen3", {}, api_base=server.base.removesuffix("/v1")), {})
+        first = model.complete(TASK, TOOLS)
+        said = Message("assistant", first.text, tool_calls=first.tool_calls)
+        model.complete([*TASK, said, Message("tool", "", tool_call_id=first.tool_calls[0].id)], TOOLS)
+    assert first.tool_calls[0].arguments == {"command": "true"}
+    sent = [asked for asked in server.asked if asked.path.endswith("/api/chat")][1].messages
+    assert all(isinstance(message["content"], str) for message in sent)
