@@ -61,6 +61,10 @@ BAD = [
     (["optimize", "empty.py"], 2, "no `class Model`"),
     (["optimize", "empty folder"], 2, "model.py' does not exist"),
     (["optimize", "good.py", "--model", "gpt-9"], 2, "no model 'gpt-9'"),
+    (["optimize", "good.py", "--model", "antropic/claude"], 2, "did you mean 'anthropic'?"),
+    (["optimize", "good.py", "--model", "anthropic/claude"], 2, "$ANTHROPIC_API_KEY is not set"),
+    (["optimize", "good.py", "--model", "x", "--api-base", "127.0.0.1:8000"], 2, "http://127.0.0.1:8000/v1"),
+    (["optimize", "good.py", "--model", "openai/x", "--api-key-env", "NO_SUCH_KEY"], 2, "$NO_SUCH_KEY is not set"),
     (["optimize", "good.py", "--model", "scripted:none.json"], 2, "none.json"),
     (["optimize", "good.py", "--sandbox", "docker"], 2, "docker"),
     (["optimize", "good.py", "--max-turns", "0"], 2, "max_turns"),
@@ -128,9 +132,10 @@ RUN_IMPORTS = """
 import sys
 before = set(sys.modules)
 from cuda_agent.runs import judged, single, summary
+from cuda_agent.config import Settings
 from cuda_agent.runs.models import make
 from cuda_agent.cli import progress
-assert make("builtin").name == "builtin"
+assert make(Settings(operator="x"), {}).name == "builtin"
 print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - before})), file=sys.stderr)
 """
 

@@ -23,6 +23,11 @@ def debug(
         int | None, typer.Option(metavar="TURN", help="Open RUN at the end of this turn. (default: where it stands)")
     ] = None,
     model: options.Model = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    temperature: options.Temperature = None,
+    reasoning_effort: options.ReasoningEffort = None,
+    context_tokens: options.ContextTokens = None,
     sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,

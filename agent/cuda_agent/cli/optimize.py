@@ -9,6 +9,11 @@ from cuda_agent.cli import options
 def optimize(
     operator: options.Operator,
     model: options.Model = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    temperature: options.Temperature = None,
+    reasoning_effort: options.ReasoningEffort = None,
+    context_tokens: options.ContextTokens = None,
     sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,
@@ -19,20 +24,22 @@ def optimize(
     precision: options.Precision = None,
     libraries: options.Libraries = None,
     output_lifetime: options.OutputLifetime = None,
+    plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Have a model write kernels for one operator until the judge says that they are right and fast."""
-    flags = {name: value for name, value in locals().items() if name != "as_json"}  # the options are Settings' fields
+    # The other options are Settings' fields.
+    flags = {name: value for name, value in locals().items() if name not in ("as_json", "plain")}
     from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
-    from cuda_agent.cli.progress import Progress
+    from cuda_agent.cli.live import watching
     from cuda_agent.config import key_hint, resolve
     from cuda_agent.debugger.offer import drive_for
     from cuda_agent.runs import single
 
     settings = resolve(flags, os.environ)
-    progress = Progress(to_stderr=as_json)
-    if hint := key_hint(settings.model, os.environ):
-        progress.line(hint)
-    drive = drive_for(sys.stdin, sys.stdout, os.environ, as_json=as_json)
-    outcome = single.optimize(settings, listener=progress, drive=drive)
+    with watching(plain_lines=plain, as_json=as_json, environ=os.environ) as view:
+        if hint := key_hint(settings.model, os.environ):
+            view.line(hint)
+        drive = drive_for(sys.stdin, sys.stdout, os.environ, view, as_json=as_json)
+        outcome = single.optimize(settings, listener=view, drive=drive)
     return show_outcome(outcome, as_json=as_json)

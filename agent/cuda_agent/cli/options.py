@@ -9,7 +9,24 @@ Operator = Annotated[
     Path, typer.Argument(metavar="MODEL.py", help="A file with Model and get_inputs(), or its folder.")
 ]
 Model = Annotated[
-    str | None, typer.Option(help="Who writes the kernels: builtin, or scripted:FILE.json. (default: builtin)")
+    str | None,
+    typer.Option(
+        help="Who writes the kernels: builtin, an LLM as litellm names it, or scripted:FILE.json. (default: builtin)"
+    ),
+]
+ApiBase = Annotated[
+    str | None, typer.Option(metavar="URL", help="The LLM's server, where it is not the provider's own.")
+]
+ApiKeyEnv = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The environment variable with the LLM's key. (default: the provider's usual)"),
+]
+Temperature = Annotated[float | None, typer.Option(help="How freely the LLM samples. (default: the provider's)")]
+ReasoningEffort = Annotated[
+    str | None, typer.Option(metavar="LEVEL", help="How much a reasoning LLM thinks: low, medium, high, ...")
+]
+ContextTokens = Annotated[
+    int | None, typer.Option(metavar="TOKENS", help="The conversation sent is kept below. (default: 128000)")
 ]
 Sandbox = Annotated[
     Literal["auto", "local", "docker"] | None,
@@ -44,5 +61,9 @@ Libraries = Annotated[
 OutputLifetime = Annotated[
     Literal["held", "next-call"] | None,
     typer.Option(help="Whether outputs must stay valid as long as held or until the next call. (default: held)"),
+]
+Plain = Annotated[
+    bool,
+    typer.Option("--plain", help="Print plain lines, no live view. (always so without a terminal or with NO_COLOR)"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]

@@ -2,8 +2,8 @@
 
 import sys
 import textwrap
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cuda_agent.trajectory import (
@@ -45,6 +45,14 @@ class Progress:
         """Print one line at once."""
         with suppress(OSError):  # nobody reads any more, or the terminal is gone: the run goes on
             print(text, file=self._file, flush=True)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Leave the terminal alone for the length of a `with` block; lines come only with events."""
+        yield
+
+    def settle(self) -> None:
+        """Print lines only, which it does anyway."""
 
     def on_output(self, data: bytes) -> None:
         """Leave out what commands print; the observation's last line is shown when they end."""

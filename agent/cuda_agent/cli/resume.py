@@ -25,18 +25,18 @@ def resume(
     max_turns: MaxTurns = None,
     time_limit_s: TimeLimit = None,
     polish: Polish = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    temperature: options.Temperature = None,
+    reasoning_effort: options.ReasoningEffort = None,
+    context_tokens: options.ContextTokens = None,
     python: options.Python = None,
+    plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Go on with a run that was interrupted or killed; one that has ended needs a changed limit or another model."""
-    changes = {
-        "model": model,
-        "max_turns": max_turns,
-        "time_limit_s": time_limit_s,
-        "polish": polish,
-        "python": python,
-    }
-    return _go_on(run, changes, as_json)
+    changes = {name: value for name, value in locals().items() if name not in ("run", "plain", "as_json")}
+    return _go_on(run, changes, plain=plain, as_json=as_json)
 
 
 def fork(
@@ -51,20 +51,29 @@ def fork(
     max_turns: MaxTurns = None,
     time_limit_s: TimeLimit = None,
     polish: Polish = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    temperature: options.Temperature = None,
+    reasoning_effort: options.ReasoningEffort = None,
+    context_tokens: options.ContextTokens = None,
+    plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Begin a new run with the history of another up to the end of a turn, and go on with it."""
+    own = ("run", "turn", "run_dir", "plain", "as_json")
+    changes = {name: value for name, value in locals().items() if name not in own}
     from cuda_agent.runs import travel  # heavy: only when a run starts
 
-    changes = {"model": model, "max_turns": max_turns, "time_limit_s": time_limit_s, "polish": polish}
-    return _go_on(travel.fork(run, turn, changes=changes, run_dir=run_dir), {}, as_json)
+    return _go_on(travel.fork(run, turn, changes=changes, run_dir=run_dir), {}, plain=plain, as_json=as_json)
 
 
-def _go_on(run: Path, changes: dict[str, Any], as_json: bool) -> int:
+def _go_on(run: Path, changes: dict[str, Any], *, plain: bool, as_json: bool) -> int:
     from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
-    from cuda_agent.cli.progress import Progress
+    from cuda_agent.cli.live import watching
     from cuda_agent.debugger.offer import drive_for
     from cuda_agent.runs.resume import resume as go_on
 
-    drive = drive_for(sys.stdin, sys.stdout, os.environ, as_json=as_json)
-    return show_outcome(go_on(run, changes, listener=Progress(to_stderr=as_json), drive=drive), as_json=as_json)
+    with watching(plain_lines=plain, as_json=as_json, environ=os.environ) as view:
+        drive = drive_for(sys.stdin, sys.stdout, os.environ, view, as_json=as_json)
+        outcome = go_on(run, changes, listener=view, drive=drive)
+    return show_outcome(outcome, as_json=as_json)

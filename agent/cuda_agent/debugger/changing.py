@@ -3,23 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
 
 from cuda_agent.debugger import arguments
 from cuda_agent.debugger.desk import Desk, whole_number
 from cuda_agent.debugger.screen import call_lines, one_line, plain
 from cuda_agent.debugger.stepper import Halt
 from cuda_agent.errors import UsageError
-from cuda_agent.llm.model import ToolCall, ToolSpec
+from cuda_agent.llm.model import RemoteModel, ToolCall, ToolSpec
 from cuda_agent.loop.stop import Stop, StopReason
-from cuda_agent.runs.models import make
-
-
-@runtime_checkable
-class Tempered(Protocol):
-    """A model whose temperature can be set."""
-
-    temperature: float | None
 
 
 def edit(desk: Desk, rest: str) -> Halt | None:
@@ -119,15 +110,18 @@ def set_value(desk: Desk, rest: str) -> Halt | None:
 
 
 def _model(desk: Desk, value: str) -> str:
-    desk.session.agent.model = make(value)
+    desk.session.chair.change(model=value)
     return f"{value} is asked from now on."
 
 
 def _temperature(desk: Desk, value: str) -> str:
-    model = desk.session.agent.model
-    if not isinstance(model, Tempered):
-        raise UsageError(f"The model {model.name!r} has no temperature; `set model` names another.")
-    model.temperature = _number(value, "temperature")
+    chair = desk.session.chair
+    if not isinstance(desk.session.agent.model, RemoteModel):
+        raise UsageError(f"The model {desk.session.agent.model.name!r} has no temperature; `set model` names another.")
+    number = _number(value, "temperature")
+    if not 0 <= number <= 2:
+        raise UsageError("temperature must be between 0 and 2.")
+    chair.change(temperature=number)
     return f"The temperature is {value} from now on."
 
 

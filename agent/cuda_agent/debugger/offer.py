@@ -5,7 +5,8 @@ It is asked in the signal's handler: whoever goes on has lost nothing, what was 
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from contextlib import AbstractContextManager
+from typing import Protocol, TextIO
 
 from cuda_agent.debugger.console import Console
 from cuda_agent.debugger.seat import console_for
@@ -16,12 +17,31 @@ from cuda_agent.runs.session import Drive, Session, by_itself
 QUESTION = "\nInterrupted. [c]ontinue, [d]ebug or [s]top? (Ctrl-C again leaves at once) "
 
 
-def drive_for(source: TextIO, out: TextIO, environ: Mapping[str, str], *, as_json: bool) -> Drive:
+class View(Protocol):
+    """What else writes on the terminal."""
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """Leave the terminal alone for the length of a `with` block. Called in a signal's handler."""
+        ...
+
+    def settle(self) -> None:
+        """From now on print lines only."""
+        ...
+
+
+def drive_for(source: TextIO, out: TextIO, environ: Mapping[str, str], view: View, *, as_json: bool) -> Drive:
     """Return who drives a run: by itself, and at a terminal (and not for a program) with the offer."""
     if as_json or not (source.isatty() and out.isatty()):
         return by_itself
-    asker = Asker(lambda: ask(source.fileno(), out.fileno()))
-    return lambda session: drive(session, asker, console_for(source, out, environ))
+
+    def question() -> str:
+        with view.quiet():
+            return ask(source.fileno(), out.fileno())
+
+    def drive_it(session: Session) -> None:
+        drive(session, Asker(question), console_for(source, out, environ), view.settle)
+
+    return drive_it
 
 
 class Asker:
@@ -38,8 +58,8 @@ class Asker:
         return answer == "c"
 
 
-def drive(session: Session, asker: Asker, console: Console) -> None:
-    """Let the run go by itself; Ctrl-C asks."""
+def drive(session: Session, asker: Asker, console: Console, settle: Callable[[], None] = lambda: None) -> None:
+    """Let the run go by itself; Ctrl-C asks. `settle` is called before the console takes the terminal."""
     desk = console.open(session)
 
     def offer() -> bool:
@@ -51,6 +71,7 @@ def drive(session: Session, asker: Asker, console: Console) -> None:
     session.signals.ask = None
     if asker.wants_debugger and not session.signals.must_leave:
         session.signals.calm()
+        settle()
         console.talk(desk, halt)
         return
     desk.watch.close()

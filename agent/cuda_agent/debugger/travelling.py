@@ -5,7 +5,6 @@ from cuda_agent.debugger.screen import plain
 from cuda_agent.debugger.stepper import Halt
 from cuda_agent.errors import UsageError
 from cuda_agent.runs import travel
-from cuda_agent.runs.models import make
 
 
 def back(desk: Desk, rest: str) -> Halt | None:
@@ -37,9 +36,9 @@ def go(desk: Desk, turn: int) -> Halt:
 
 def _rewind_script(desk: Desk) -> None:
     """A script says its lines one by one: it goes back with the run."""
-    agent, name = desk.session.agent, desk.session.settings.model
-    if name.startswith("scripted:") and agent.model.name == "scripted":
-        agent.model = make(name, replies=sum(message.role == "assistant" for message in agent.messages))
+    chair, messages = desk.session.chair, desk.session.agent.messages
+    if chair.settings.model.startswith("scripted:"):
+        chair.change(replies=sum(message.role == "assistant" for message in messages))
 
 
 def fork(desk: Desk, rest: str) -> Halt | None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
+from cuda_agent.context import Context
 from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import JudgeTimeout
 from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
@@ -43,6 +44,7 @@ class Agent:
         limits: Limits,
         time_left: TimeLeft = lambda: math.inf,
         elapsed: Callable[[], float] = lambda: 0.0,
+        context: Context | None = None,
     ) -> None:
         self.model = model
         """Who is asked next; another may take over between two turns."""
@@ -58,6 +60,8 @@ class Agent:
         self._settling = Settling(referee, prompts, self.say)
         self._unsettled: Turn | None = None
         self._owed = False
+        self.context = context or Context(math.inf)
+        """What of the conversation is sent to the model."""
         self.messages: list[Message] = []
         self.turn = 0
         self.usage: list[Usage] = []
@@ -76,7 +80,7 @@ class Agent:
         """
         self.turn += 1
         self._trajectory.add(StageStarted(self.turn, "model"))
-        reply = self.model.complete(tuple(self.messages), self._calls.specs)
+        reply = self.context.ask(self.model, tuple(self.messages), self._calls.specs)
         self._record(reply)
         return reply
 
@@ -140,7 +144,8 @@ class Agent:
         try:
             return work()
         except ModelError as error:
-            return Stop(StopReason.MODEL_ERROR, str(error))
+            # A model that was waited for until the end did not fail.
+            return Stop(StopReason.TIME_LIMIT if self._late() else StopReason.MODEL_ERROR, str(error))
         except SandboxLost as error:
             return Stop(StopReason.SANDBOX_LOST, str(error))
         except JudgeTimeout as error:
@@ -172,8 +177,12 @@ class Agent:
             return Stop(StopReason.MAX_TURNS, f"{self.turn} turns")
         return None
 
+    def time_left(self) -> float:
+        """Return for how many seconds the model may go on: what the best submission's final verdict takes is kept."""
+        return self._time_left() - self._referee.reserve_s
+
     def _late(self) -> bool:
-        return self._time_left() - self._referee.reserve_s <= 0
+        return self.time_left() <= 0
 
     def _observed(self, observation: Observation) -> Observation:
         self.messages.append(Message(role="tool", content=observation.text, tool_call_id=observation.id))

@@ -1,5 +1,6 @@
 """Goes on with a run that another process left, however that one ended."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,8 @@ from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import Listener, SandboxStarted
 from cuda_agent.workspace import submission_of
 
-CHANGEABLE = ("model", "max_turns", "time_limit_s", "polish", "python")
+OF_THE_MODEL = ("model", "api_base", "api_key_env", "temperature", "reasoning_effort", "context_tokens")
+CHANGEABLE = (*OF_THE_MODEL, "max_turns", "time_limit_s", "polish", "python")
 """Settings that may differ from those of the run's start; the rules of its verdicts may not."""
 
 
@@ -57,7 +59,7 @@ def resume(
         operator = kept_operator(run, document)
         past = past_of(run, log, more_polish=settings.polish - before.polish)
         replies = sum(message.role == "assistant" for message in past.memory.messages)
-        chosen = model or make(settings.model, replies=replies if settings.model == before.model else 0)
+        chosen = model or make(settings, os.environ, replies=replies if settings.model == before.model else 0)
         place = _same_place(settings, document["place"])
         record = Record.reopened(run, document, settings, place.described)
         return carry_out(Beginning(settings, operator, place, run, record, log, past), chosen, listener, drive)

@@ -9,6 +9,7 @@ from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.person import Person
 from cuda_agent.loop.referee import Referee
 from cuda_agent.run_dir import RunDir
+from cuda_agent.runs.chair import Chair
 from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.signals import Signals
@@ -22,6 +23,8 @@ class Session:
     """A run whose sandbox stands and whose model was briefed; `agent.catch_up()` settles an interrupted turn."""
 
     agent: Agent
+    chair: Chair
+    """Who is asked for the next reply."""
     person: Person
     """What a person may do between its steps."""
     referee: Referee

@@ -1,5 +1,6 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
+import os
 import time
 import traceback
 from contextlib import ExitStack, suppress
@@ -23,6 +24,7 @@ from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, refuse_existing
 from cuda_agent.runs.beginning import Beginning
+from cuda_agent.runs.chair import Chair
 from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
@@ -74,7 +76,7 @@ def optimize(
     """
     operator = operator or load(settings.operator)
     refuse_existing(settings.run_dir)
-    chosen_model = model or make(settings.model)
+    chosen_model = model or make(settings, os.environ)
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)
     try:
@@ -201,8 +203,11 @@ class _Work:
             time_left=clock.left,
             elapsed=lambda: clock.elapsed_s,
         )
+        chair = Chair(agent, begin.settings, limited, trajectory, os.environ)
+        chair.seat(model)
         return Session(
             agent=agent,
+            chair=chair,
             person=Person(agent, calls, referee, trajectory, keeping),
             referee=referee,
             judge=judge,

@@ -21,6 +21,7 @@ from cuda_agent.operators import load
 from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir
+from cuda_agent.runs.chair import Chair
 from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.session import Session
@@ -96,6 +97,7 @@ def sit(tmp_path: Path) -> Open:
         judging.new_steps = lambda: queue.pop(0) if queue else []
         session = Session(
             agent=agent,
+            chair=Chair(agent, settings, sandbox, trajectory, {}),
             person=Person(agent, calls, referee, trajectory, keeping),
             referee=referee,
             judge=judging,
