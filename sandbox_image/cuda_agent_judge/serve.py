@@ -2,45 +2,24 @@
 
 Anybody of this machine may ask, and decides nothing but which of four commands runs with which flags: session and
 workspace are the server's. One command runs at a time. When its client goes, all its processes are killed.
-
-A request is four bytes of length (big-endian) and a JSON object of exactly `command` and `arguments`. The answer is a
-row of frames, each a tag (`FRAME`), four bytes of length and as many bytes: both output streams as they come, and in
-the end the exit code in decimal. What the client sends beyond its request ends it.
 """
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
 import stat
-import struct
 import subprocess
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from cuda_agent_judge.client import EXIT, MAX_REQUEST, STDERR, STDOUT, Asked, Client, Refusal
 from cuda_agent_judge.isolation import UNPRIVILEGED
 from cuda_agent_judge.processes import become_subreaper, kill_descendants
 
-FLAGS: dict[str, tuple[str, ...]] = {
-    "analyze": ("--json",),
-    "compile": ("--json",),
-    "verify": ("--json",),
-    "profile": ("--json", "--baseline"),
-}
-"""What may be asked."""
-STDOUT, STDERR, EXIT = 1, 2, 3
-FRAME = struct.Struct("!BI")
-LENGTH = struct.Struct("!I")
-MAX_REQUEST = 4096
-REQUEST_LIMIT_S = 5.0
-"""How long a client may take to say what it wants."""
-READING_LIMIT_S = 30.0
-"""A client that takes nothing for so long is gone."""
 MAX_CLIENTS = 32
 ENDING_S = 10.0
 """What a command gets to end by itself when it is told to."""
@@ -50,41 +29,6 @@ _WAITING = b"waiting for another judge command to end\n"
 
 class ServeFault(Exception):
     """The server cannot start; the message says what to change."""
-
-
-class Refusal(Exception):
-    """A request that is not carried out; the text is for the client."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request that was found sound."""
-
-    command: str
-    arguments: tuple[str, ...]
-
-
-def parse(body: bytes) -> Asked:
-    """Read a request.
-
-    Raises:
-        Refusal: it is none, or asks for what is not to be had.
-    """
-    try:
-        raw = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refusal("the request is not JSON") from None
-    if not isinstance(raw, dict) or raw.keys() != {"command", "arguments"}:
-        raise Refusal("a request is an object of command and arguments")
-    command, arguments = raw["command"], raw["arguments"]
-    if not isinstance(command, str) or command not in FLAGS:
-        raise Refusal(f"the command must be one of {', '.join(FLAGS)}")
-    known = FLAGS[command]
-    if not isinstance(arguments, list) or any(word not in known for word in arguments if isinstance(word, str)):
-        raise Refusal(f"{command} takes no arguments but {' and '.join(known)}")
-    if not all(isinstance(word, str) for word in arguments) or len(arguments) > len(known):
-        raise Refusal(f"{command} takes no arguments but {' and '.join(known)}, each once")
-    return Asked(command, tuple(arguments))
 
 
 def serve(home: Path, session: Path, workspace: Path, place: Path) -> int:
@@ -160,63 +104,6 @@ async def _until_told(server: "Server", listening: socket.socket, place: Path) -
     # Returning cancels what attends to clients, and that kills what runs for them.
 
 
-class Client:
-    """Who has connected."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all is out
-
-    @property
-    def uid(self) -> int:
-        """Who the kernel says it is."""
-        one: socket.socket = self._writer.get_extra_info("socket")
-        size = struct.calcsize("3i")
-        return int(struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[1])
-
-    async def request(self) -> Asked:
-        """Hear what it wants.
-
-        Raises:
-            Refusal: it says nothing, or what cannot be granted.
-        """
-        try:
-            async with asyncio.timeout(REQUEST_LIMIT_S):
-                (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
-                if length > MAX_REQUEST:
-                    raise Refusal(f"a request has at most {MAX_REQUEST} bytes")
-                return parse(await self._reader.readexactly(length))
-        except TimeoutError:
-            raise Refusal(f"there was no request within {REQUEST_LIMIT_S:g} s") from None
-        except asyncio.IncompleteReadError:
-            raise Refusal("the request ends too early") from None
-
-    async def gone(self) -> None:
-        """Return when it has left, or has sent what nobody asked for."""
-        with contextlib.suppress(OSError):
-            await self._reader.read(1)
-
-    async def send(self, tag: int, data: bytes) -> None:
-        """Send a frame.
-
-        Raises:
-            OSError, TimeoutError: it takes nothing any more.
-        """
-        async with asyncio.timeout(READING_LIMIT_S):
-            self._writer.write(FRAME.pack(tag, len(data)) + data)
-            await self._writer.drain()
-
-    async def refuse(self, why: str, code: int) -> None:
-        """Say why there is nothing."""
-        await self.send(STDERR, f"[FAIL] {why}\n".encode())
-        await self.send(EXIT, b"%d" % code)
-
-    def close(self) -> None:
-        """Let it go."""
-        self._writer.transport.abort()
-
-
 class Server:
     """Attends to clients; `command` starts the judge, `fixed` is what no client may choose."""
 
@@ -239,8 +126,8 @@ class Server:
         except Refusal as refusal:
             with contextlib.suppress(OSError, TimeoutError):
                 await client.refuse(str(refusal), 2)
-        except (OSError, TimeoutError):
-            pass  # the client is gone, and what ran for it
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # the client is gone, or the server is to end; what ran for it has been ended
         finally:
             self._clients -= 1
             client.close()

@@ -1,5 +1,6 @@
 """Hands a command over to the judge; its exit code is the command's."""
 
+import contextlib
 import json
 import os
 import socket
@@ -39,8 +40,11 @@ def _over(place: str, command: str, arguments: list[str]) -> NoReturn:
             judge.connect(place)
         except OSError as error:
             _fail(f"the judge cannot be reached: {error.strerror}", 3)
-        try:
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # refused before it was asked: the answer says why
             judge.sendall(struct.pack("!I", len(request)) + request)
+        try:
             raise SystemExit(_relayed(judge))
         except BrokenPipeError:
             raise SystemExit(141) from None
