@@ -1,4 +1,7 @@
-"""The sandboxes that the contract is checked on: add another by its name here."""
+"""The sandboxes that the contract is checked on: add another by its name here.
+
+`local-confined` is among them where bubblewrap works; `confined` in test_confinement.py says where it does not.
+"""
 
 import os
 import sys
@@ -8,17 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from cuda_agent.sandbox.confinement import find_confinement
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.sandbox import Sandbox
 
-SANDBOXES = ("local",)
+CONFINEMENT = find_confinement(Path(sys.executable), {"PATH": os.defpath}).confinement
+SANDBOXES = ("local",) if CONFINEMENT is None else ("local", "local-confined")
 
 
 @pytest.fixture(params=SANDBOXES)
 def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    assert request.param == "local"
+    assert request.param in ("local", "local-confined")
     with LocalSandbox(
-        workspace=tmp_path / "work space ü", state_dir=tmp_path / "state", python=Path(sys.executable)
+        workspace=tmp_path / "work space ü",
+        state_dir=tmp_path / "state",
+        python=Path(sys.executable),
+        confinement=CONFINEMENT if request.param == "local-confined" else None,
     ) as started:
         yield started
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.confinement import Confinement, find_confinement
 from cuda_agent.sandbox.environment import sandbox_environment
 from cuda_agent.sandbox.python import find_python
 from cuda_agent.sandbox.target import choose_target
@@ -24,6 +25,8 @@ class Place:
     """The model's commands run under the judge's own uid."""
     choices: tuple[str, ...]
     """A line for the person on each of sandbox and target: what was chosen and why."""
+    confinement: Confinement | None = None
+    """Of `local`, where this machine can."""
 
 
 def choose(settings: Settings) -> Place:
@@ -37,9 +40,10 @@ def choose(settings: Settings) -> Place:
     python = find_python(settings.python)
     env = sandbox_environment(python.path, Path("state"), host=os.environ)
     target = choose_target(python, env=env, asked=settings.target)
-    sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)})"
+    found = find_confinement(python.path, env, gpu=target.name == "cuda")
+    sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)}), {found.why}"
     choices = (sandbox, f"target {target.name}: {target.reason}")
-    return Place("local", str(python.path), target.name, True, choices)
+    return Place("local", str(python.path), target.name, True, choices, found.confinement)
 
 
 def _short(path: Path) -> str:

@@ -31,7 +31,11 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
     """
     with scratch() as state:
         local = LocalSandbox(
-            workspace=workspace, state_dir=state, python=Path(place.python), extra_env=environment(str(state))
+            workspace=workspace,
+            state_dir=state,
+            python=Path(place.python),
+            extra_env=environment(str(state)),
+            confinement=place.confinement,
         )
         with local:
             # In `local` everything runs as the person who started the program.
