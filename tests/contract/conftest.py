@@ -1,4 +1,7 @@
-"""The sandboxes that the contract is checked on: add another by its name here."""
+"""The sandboxes that the contract is checked on: add another by its name here.
+
+`local-confined` is among them where bubblewrap works; `confined` in test_confinement.py says where it does not.
+"""
 
 import os
 import sys
@@ -10,30 +13,37 @@ from pathlib import Path
 import pytest
 from tests import docker_engine
 
+from cuda_agent.sandbox.confinement import find_confinement
 from cuda_agent.sandbox.docker.layout import MODEL
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.sandbox import Sandbox
 
-KINDS = [pytest.param("local"), pytest.param("docker", marks=pytest.mark.docker)]
-"""`docker` is there where an engine has the image; `make test-docker` asks for it by its marker, so none is an error."""
+CONFINEMENT = find_confinement(Path(sys.executable), {"PATH": os.defpath}).confinement
+DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+"""There where an engine has the image; `make test-docker` asks for it by its marker, and finding none is an error."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
-        metafunc.parametrize("kind", KINDS if docker_engine.is_ready() else KINDS[:1])
+        confined = ["local-confined"] if CONFINEMENT else []
+        metafunc.parametrize("kind", ["local", *confined, *([DOCKER] if docker_engine.is_ready() else [])])
 
 
 @contextmanager
 def started(kind: str, folder: Path) -> Iterator[Sandbox]:
     """A sandbox of this kind; `local` lives in the folder."""
-    if kind == "local":
-        workspace = folder / "work space ü"
-        with LocalSandbox(workspace=workspace, state_dir=folder / "state", python=Path(sys.executable)) as local:
-            yield local
-    else:
+    if kind == "docker":
         with docker_engine.running() as container:
             yield DockerSandbox(container, MODEL)
+        return
+    with LocalSandbox(
+        workspace=folder / "work space ü",
+        state_dir=folder / "state",
+        python=Path(sys.executable),
+        confinement=CONFINEMENT if kind == "local-confined" else None,
+    ) as local:
+        yield local
 
 
 @pytest.fixture

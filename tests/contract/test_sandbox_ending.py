@@ -139,7 +139,7 @@ def test_stopping_ends_a_running_command(sandbox: Sandbox, processes: "Processes
 
 
 def test_a_sandbox_that_is_gone_is_lost(kind: str, sandbox: Sandbox) -> None:
-    if kind == "local":
+    if kind != "docker":
         shutil.rmtree(sandbox.workspace)
     else:
         name = sandbox.container.name  # type: ignore[attr-defined]
@@ -152,3 +152,13 @@ def test_a_sandbox_that_is_gone_is_lost(kind: str, sandbox: Sandbox) -> None:
     ):
         with pytest.raises(SandboxLost, match="gone"):
             call()
+
+
+def test_a_command_that_deletes_the_workspace_loses_the_sandbox_or_its_files_only(sandbox: Sandbox) -> None:
+    sandbox.write("file", b"")
+    try:
+        sandbox.exec(["bash", "-c", 'cd /; rm -rf "$1"', "bash", sandbox.workspace])
+    except SandboxLost:
+        assert not os.path.exists(sandbox.workspace)
+    else:  # where the workspace is a mount it stays
+        assert sandbox.exec(["ls", "-A"]).stdout == b""

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -17,6 +17,8 @@ from cuda_agent.sandbox.command import CHUNK, Capture, Command
 from cuda_agent_tools.sandbox import ExecResult, SandboxError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+LAUNCHER = (sys.executable, "-I", "-S")
+"""What runs the supervisor where nothing confines it."""
 MARKER = "CUDA_AGENT_EXEC"
 """A variable by which the processes of one command are found should its supervisor be killed."""
 OVERRUN_S = 8.0
@@ -28,8 +30,8 @@ COLLECT_S = 8.0
 class Supervised:
     """One command under its supervisor. `run` may be called once; `abandon` from any thread ends it."""
 
-    def __init__(self, command: Command, *, overrun_s: float = OVERRUN_S) -> None:
-        """Check the command.
+    def __init__(self, command: Command, *, launcher: Sequence[str] = LAUNCHER, overrun_s: float = OVERRUN_S) -> None:
+        """Check the command; `launcher` are the words before the supervisor's own, an interpreter's at least.
 
         Raises:
             ValueError: it cannot be handed to any system.
@@ -37,6 +39,7 @@ class Supervised:
         command.check()
         self.abandoned = False
         self._command = command
+        self._launcher = launcher
         self._overrun_s = overrun_s
         self._marker = f"{MARKER}={secrets.token_hex(8)}"
         self._control: socket.socket | None = None
@@ -76,7 +79,7 @@ class Supervised:
         with theirs:
             try:
                 return ours, subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(SUPERVISOR), str(theirs.fileno())],
+                    [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
                     stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -173,7 +176,8 @@ class Supervised:
 
     def _result(self, answer: bytes, returncode: int, duration_s: float) -> ExecResult:
         word, *rest = answer.decode().split() or ["lost"]
-        if word == "lost" and returncode > 0 and not self.abandoned:
+        # Above 128: it was killed, and a process around it says so.
+        if word == "lost" and 0 < returncode < 128 and not self.abandoned:
             trace = self._captures["stderr"].finish()[0].decode(errors="replace").strip()
             raise SandboxError(f"the sandbox's supervisor failed, please report this: {trace[-300:]}")
         if word == "errno":
