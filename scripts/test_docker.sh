@@ -77,16 +77,33 @@ make_base() {
     rm -rf "$scratch/base"
 }
 
+# The CPU build of torch: PyTorch's own index has it; where that cannot be reached the default index serves.
+download() {
+    .venv/bin/python -m pip download --quiet --disable-pip-version-check --dest "$scratch/wheels" \
+        --only-binary=:all: --implementation cp --python-version 3.11 --platform "manylinux_2_28_$(uname -m)" \
+        --platform "manylinux_2_17_$(uname -m)" --platform "manylinux2014_$(uname -m)" "$@" >"$scratch/pip.log" 2>&1
+}
+get_packages() {
+    torch=${CUDA_AGENT_TORCH:-torch==2.13.0}
+    echo "downloading $torch for the CPU"
+    if ! { download --index-url https://download.pytorch.org/whl/cpu --timeout 10 --retries 0 "$torch" ||
+        download "$torch"; } || ! download numpy pip; then
+        tail -n 5 "$scratch/pip.log" >&2
+        exit 3
+    fi
+}
+
 docker version >/dev/null 2>&1 || start_engine
 make_base
 docker image inspect "$image" >/dev/null 2>&1 || made="$made $image"
-export CUDA_AGENT_TEST_IMAGE="$image"
+get_packages
+export CUDA_AGENT_TEST_IMAGE="$image" PYTHONPATH="agent:tools:sandbox_image"
 unset CUDA_AGENT_PYTHON CUDA_AGENT_IMAGE || true
-if ! .venv/bin/cuda-agent image build --tag "$image" --base "$base" --python-version 3.11 --network host \
-    >"$scratch/build.log" 2>&1; then
+if ! .venv/bin/python -m cuda_agent image build --tag "$image" --base "$base" --python-version 3.11 \
+    --torch "$torch" --wheels "$scratch/wheels" >"$scratch/build.log" 2>&1; then
     tail -n 20 "$scratch/build.log" >&2
     exit 3
 fi
 tail -n 1 "$scratch/build.log"
-.venv/bin/cuda-agent image check --tag "$image"
+.venv/bin/python -m cuda_agent image check --tag "$image"
 .venv/bin/python -m pytest -m docker tests/contract tests/integration "$@"

@@ -80,10 +80,8 @@ def test_a_gpu_is_requested_by_its_uuid_and_only_when_asked_for() -> None:
 
 
 def test_a_container_that_cannot_start_says_why_and_leaves_nothing() -> None:
-    if os.path.exists("/dev/nvidiactl"):
-        expected = "GPU"  # the toolkit may be there, but this device is not
-    else:
-        expected = "nvidia-container-toolkit"
+    # Where the toolkit is there, this device is not.
+    expected = "GPU" if os.path.exists("/dev/nvidiactl") else "nvidia-container-toolkit"
     engine = connect(os.environ)
     with docker_engine.engine_closed(engine):
         container = Container(engine, Spec(docker_engine.IMAGE, docker_engine.LIMITS, run="here", gpus=("GPU-1234",)))
