@@ -58,11 +58,11 @@ def _execute(request: Request, folder: Path) -> Report:
     if request.command != "analyze" and not (request.command == "profile" and request.baseline):
         try:
             sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
+            notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         except SubmissionMissing as error:
             return replace(report, status="incorrect", reason=str(error))
         except SourceFault as error:
             return replace(report, status="compile_error", reason=str(error))
-        notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
     identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
     if identity is not None and not session.model_shares_uid:

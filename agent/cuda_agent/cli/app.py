@@ -6,6 +6,8 @@ import typer
 
 from cuda_agent import __version__
 from cuda_agent.cli.debug import debug
+from cuda_agent.cli.doctor import doctor
+from cuda_agent.cli.image import image
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
 from cuda_agent.cli.replay import replay
@@ -27,6 +29,8 @@ app.command()(fork)
 app.command()(replay)
 app.command()(judge)
 app.command()(show)
+app.command()(doctor)
+app.add_typer(image, name="image")
 
 
 def _version(wanted: bool) -> None:

@@ -158,9 +158,10 @@ class _Work:
         self, model: Model, place: Opened, snapshots: Snapshots, trajectory: Trajectory, clock: Clock
     ) -> Stop:
         begin = self.beginning
-        judge = self.judge(place.trusted, python=begin.place.python)
+        judge = self.judge(place.trusted, python=begin.place.python, judge_home=begin.place.judge_home)
         rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
         judge.install(begin.operator, rules)
+        place.serve_judge()
         opening = Opening(begin, place.sandbox, snapshots)
         opening.prepare()
         try:
