@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cuda_agent.errors import ConfigError
 
+DEFAULT_IMAGE = "cuda-agent-sandbox:latest"
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
 
 
@@ -27,7 +28,9 @@ class Settings(BaseModel):
     target: Literal["auto", "cpu", "cuda"] = "auto"
     """What kernels are written for."""
     python: Path | None = None
-    """The sandbox's Python, with torch; found by itself unless named."""
+    """The Python of the sandbox `local`, with torch; found by itself unless named."""
+    image: str = DEFAULT_IMAGE
+    """The image of the sandbox `docker`."""
     run_dir: Path | None = None
     """The run's folder; it must not exist. Default: runs/<UTC stamp>-<operator>."""
     max_turns: int = Field(default=200, ge=1)
@@ -60,10 +63,21 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     values = _from_file(file)
     if environ.get("CUDA_AGENT_MODEL"):
         values["model"] = environ["CUDA_AGENT_MODEL"]
+    if environ.get("CUDA_AGENT_IMAGE"):
+        values["image"] = environ["CUDA_AGENT_IMAGE"]
     values.update({key: value for key, value in flags.items() if value is not None})
     settings = _validated(values, file)
     check_model_name(settings.model)
     return settings
+
+
+def image_tag(environ: Mapping[str, str]) -> str:
+    """Return the name of the sandbox's image where no run's settings are at hand.
+
+    Raises:
+        ConfigError: the settings file is wrong.
+    """
+    return environ.get("CUDA_AGENT_IMAGE") or str(_from_file(settings_file(environ)).get("image", DEFAULT_IMAGE))
 
 
 def check_model_name(name: str) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.image import image
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
 from cuda_agent.cli.show import show
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(optimize)
 app.command()(judge)
 app.command()(show)
+app.add_typer(image, name="image")
 
 
 def _version(wanted: bool) -> None:

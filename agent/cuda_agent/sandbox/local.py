@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.confinement import Confinement
 from cuda_agent.sandbox.environment import prepare_state_dir, sandbox_environment
 from cuda_agent.sandbox.files import read_file, write_file
-from cuda_agent.sandbox.process import LAUNCHER, SUPERVISOR, Command, Supervised
+from cuda_agent.sandbox.process import LAUNCHER, SUPERVISOR, Supervised
 from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult, SandboxError, SandboxLost
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.local import LocalSandbox
-from cuda_agent.sandbox.process import Command, Supervised
+from cuda_agent.sandbox.process import Supervised
 from cuda_agent_tools.sandbox import SandboxError
 
 PYTHON = Path(sys.executable)
