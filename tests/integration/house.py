@@ -58,7 +58,8 @@ class House:
         """Give the model a fresh workspace with a right submission."""
         self.root("find /workspace /tmp -mindepth 1 -delete")
         files = {f"{WORKSPACE}/{name}": data for name, data in tree(workspace_template()).items()}
-        write_files(self.model, PYTHON, {**files, f"{WORKSPACE}/model_new.py": RIGHT.encode()})
+        files |= {f"{WORKSPACE}/kernels/": b"", f"{WORKSPACE}/model_new.py": RIGHT.encode()}
+        write_files(self.model, PYTHON, files)
 
 
 @contextmanager
