@@ -67,6 +67,7 @@ def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> in
     report_file = None if options.report is None else options.report.absolute()
     # torch starts programs, a Python with `-c` among them: in a workspace these would import what lies there.
     os.chdir("/")
+    os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
     # torch takes seconds to import: only once the call itself is known to be sound.
     from cuda_agent_judge.commands import Request, execute
     from cuda_agent_judge.processes import JudgeFault

@@ -197,8 +197,8 @@ def test_what_is_planted_in_the_workspace_runs_as_nobody_but_the_model(place: Ho
                     'cp -r . "$HOME"; site=$HOME/.local/lib/python3.11/site-packages; mkdir -p "$site"; '
                     'cp usercustomize.py sitecustomize.py "$site"')  # fmt: skip
     assert home.exit_code == 0, home.stderr
-    env = {"PYTHONPATH": "/workspace", "PYTHONSTARTUP": "/workspace/json.py", "PYTHONHOME": "", "PATH": "/workspace:$PATH",
-           "LD_PRELOAD": "/workspace/x.so", "BASH_ENV": "/workspace/.bashrc"}  # fmt: skip
+    env = {"PYTHONPATH": "/workspace", "PYTHONSTARTUP": "/workspace/json.py", "PYTHONHOME": "", "BASH_ENV": ".bashrc",
+           "PATH": "/workspace:/usr/bin:/bin", "LD_PRELOAD": "/workspace/x.so"}  # fmt: skip
     place.model.exec(["/opt/cuda-agent/venv/bin/python3", "-m", "utils.verification"], env=env, timeout_s=300)
     assert place.judge.verdict().status in ("win", "tie", "slower", "inconclusive")
     assert place.judge.final_verdict(read_submission(place.model, PYTHON)).passed
