@@ -31,8 +31,8 @@ COUNTERS = {
 """Where the kernel counts processes killed for memory and forks refused: in cgroups of version 2 and of version 1."""
 FULL_BELOW = 1 << 16
 """A file system with fewer bytes left is called full."""
-OOM_SCORE = 500
-"""So that a process of the command is killed for memory before this one and the container's first."""
+OOM_SCORES = {True: 100, False: 500}
+"""By whether it is root's. A command's process is killed for memory before this one and the container's first."""
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def _as_file(data: bytes) -> int:
 
 def _become(uid: int) -> None:
     with open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(OOM_SCORE))
+        file.write(str(OOM_SCORES[uid == 0]))
     if uid:
         os.setgroups([])
         os.setresgid(uid, uid, uid)

@@ -117,9 +117,9 @@ def session(state_dir: str) -> str:
     return f"{state_dir}/session"
 
 
-def environment(state_dir: str) -> dict[str, str]:
-    """Return what the workspace's commands need to find the judge."""
-    return {HOME_VARIABLE: home(state_dir), SESSION_VARIABLE: session(state_dir)}
+def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]:
+    """Return what the workspace's commands need to find the judge; `judge_home` is where it stands already."""
+    return {HOME_VARIABLE: judge_home or home(state_dir), SESSION_VARIABLE: session(state_dir)}
 
 
 def read_submission(sandbox: Sandbox, python: str) -> Submission:
@@ -157,16 +157,18 @@ def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> No
 class Judge:
     """The judge of one run."""
 
-    def __init__(self, sandbox: Sandbox, *, python: str) -> None:
+    def __init__(self, sandbox: Sandbox, *, python: str, judge_home: str | None = None) -> None:
+        """Where the sandbox brings the judge along, `judge_home` is its place, and none is copied into it."""
         self._sandbox = sandbox
         self._python = python
+        self._home = judge_home
         self._session = session(sandbox.state_dir)
         self._files: dict[str, bytes] = {}
         self._records_seen = 0
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
-        self._files = _judge_files(operator, rules)
+        self._files = _session_files(operator, rules) | (_judge_files() if self._home is None else {})
         write_files(self._sandbox, self._python, _below(self._sandbox.state_dir, self._files))
 
     def analyze(
@@ -236,11 +238,11 @@ class Judge:
         nonce = secrets.token_hex(16)
         file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
         self._sandbox.write(file, b"")
-        argv = [self._python, "-I", home(place), *command, "--session", session(place), "--report", file]
+        argv = [self._python, "-I", self._home or home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
             cwd=self._sandbox.workspace,
-            env=environment(self._sandbox.state_dir),
+            env=environment(self._sandbox.state_dir, self._home),
             timeout_s=timeout_s,
             on_output=on_output,
         )
@@ -265,13 +267,17 @@ class Judge:
         return report
 
 
-def _judge_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
-    """The judge and a session of this operator, by name below a state directory."""
+def _judge_files() -> dict[str, bytes]:
+    """The judge, by name below a state directory."""
     files = {f"{home('')}/__main__.py": judge_main().read_bytes()}
     files |= {f"{home('')}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
     # The judge builds with its own binding files.
-    files |= {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
-    files |= {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
+    return files | {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
+
+
+def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
+    """A session of this operator, by name below a state directory."""
+    files = {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
     return {**files, f"{session('')}/session.json": json.dumps(asdict(rules)).encode()}
 
 

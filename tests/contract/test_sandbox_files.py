@@ -7,8 +7,6 @@ import pytest
 
 from cuda_agent_tools.sandbox import Sandbox
 
-AS_ROOT = os.geteuid() == 0
-
 
 def test_what_is_written_is_read(sandbox: Sandbox) -> None:
     data = bytes(range(256)) * 10 + b"\r\n\xff"
@@ -65,11 +63,11 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing(sandbox: Sandbox) -> 
     assert sandbox.read("file") == b"old\n"
 
 
-def test_permissions_hold_for_the_sandbox_s_user(sandbox: Sandbox) -> None:
+def test_permissions_hold_for_the_sandbox_s_user(sandbox: Sandbox, as_root: bool) -> None:
     sandbox.exec(["bash", "-c", "echo secret > mine; chmod 000 mine; mkdir shut; chmod 555 shut"])
     allowed = sandbox.exec(["bash", "-c", "cat mine && touch shut/x"]).exit_code == 0
-    assert allowed == AS_ROOT
-    if AS_ROOT:
+    assert allowed == as_root
+    if as_root:
         assert sandbox.read("mine") == b"secret\n"
         sandbox.write("shut/y", b"")
     else:

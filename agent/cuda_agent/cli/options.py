@@ -11,7 +11,7 @@ Operator = Annotated[
 Sandbox = Annotated[
     Literal["auto", "local", "docker"] | None,
     typer.Option(
-        help="Where commands run; this version has only local, a process tree without confinement. (default: auto)"
+        help="Where commands run: in a container, or as processes of this machine. (default: docker where its image is)"
     ),
 ]
 Target = Annotated[

@@ -138,9 +138,10 @@ class _Work:
     def _with_sandbox(self, model: Model, place: Opened, trajectory: Trajectory, start: float) -> Stop:
         time_left = self._clock(start)
         sandbox, python = place.sandbox, self.place.python
-        judge = Judge(place.trusted, python=python)
+        judge = Judge(place.trusted, python=python, judge_home=self.place.judge_home)
         rules = Rules.of(self.settings, self.place.target, model_shares_uid=self.place.model_shares_uid)
         judge.install(self.operator, rules)
+        place.serve_judge()
         write_files(sandbox, python, self._workspace_files(sandbox.workspace))
         try:
             report = self._screen(judge, trajectory, time_left)

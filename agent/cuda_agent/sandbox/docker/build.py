@@ -33,6 +33,7 @@ found = re.search(r"release ([0-9.]+)", nvcc)
 print(json.dumps({"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda or "",
                   "nvcc": found[1] if found else ""}))
 """
+PROGRAMS = ("opt/sudo",)
 Say = Callable[[str], None]
 """Takes a line for the person who waits."""
 
@@ -99,7 +100,7 @@ def _write_context(file: IO[bytes], wheels: Path) -> None:
     with tarfile.open(fileobj=file, mode="w|") as context:
         for name, data in sorted(context_files().items()):
             about = tarfile.TarInfo(name)
-            about.size, about.mode = len(data), 0o644
+            about.size, about.mode = len(data), 0o755 if name in PROGRAMS else 0o644
             context.addfile(about, io.BytesIO(data))
         for one in packages:
             with one.open("rb") as wheel:

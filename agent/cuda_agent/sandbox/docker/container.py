@@ -27,6 +27,7 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
 """Root's in there: it changes users, hands a submission a folder of its own, ends it and removes what it wrote."""
 MAIN = ("cat",)
 SWEEP_S = 20.0
+REMOVE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,17 @@ class Container:
         return SandboxLost(f"the sandbox is lost: {self._engine.explained(error)}")
 
     def _remove(self) -> None:
-        """Remove it, running or not; what fails here is left to the daemon and to the next start."""
-        with suppress(*ERRORS):
-            self._engine.api.remove_container(self.name, force=True, v=True)
+        """Remove it, running or not, and wait until it is gone; what fails is left to the daemon and the next start."""
+        limit = time.monotonic() + REMOVE_S
+        while time.monotonic() < limit:
+            try:
+                self._engine.api.remove_container(self.name, force=True, v=True)
+            except NotFound:
+                break
+            except APIError:  # the daemon is removing it already, by itself
+                time.sleep(0.02)
+            except ERRORS:
+                break
         if self._held is not None:
             _close(self._held)
             self._held = None

@@ -18,13 +18,13 @@ class DockerSandbox:
     ) -> None:
         self.workspace = WORKSPACE
         self.state_dir = user.state_dir
-        self._container = container
+        self.container = container
         self._user = user
         self._env = environment(user, cuda=cuda, extra=extra_env)
 
     def stop(self) -> None:
         """Remove the container, for every user of it."""
-        self._container.stop()
+        self.container.stop()
 
     def exec(
         self,
@@ -40,12 +40,12 @@ class DockerSandbox:
         """Run `argv`; see `cuda_agent_tools.sandbox.Sandbox.exec`."""
         where = posixpath.join(self.workspace, cwd or "").rstrip("/") or "/"
         command = Command(tuple(argv), where, {**self._env, **(env or {})}, stdin, timeout_s, max_bytes)
-        return self._container.execute(command, self._user.uid, on_output=on_output)
+        return self.container.execute(command, self._user.uid, on_output=on_output)
 
     def stream(self, argv: Sequence[str], sink: Callable[[bytes], None], *, timeout_s: float) -> ExecResult:
         """Run `argv` and hand its stdout, of whatever length, to `sink`."""
         command = Command(tuple(argv), self.workspace, self._env, b"", timeout_s, DEFAULT_MAX_BYTES)
-        return self._container.execute(command, self._user.uid, sink=sink)
+        return self.container.execute(command, self._user.uid, sink=sink)
 
     def read(self, path: str, *, max_bytes: int = 50_000_000) -> bytes:
         """Read a file; see `cuda_agent_tools.sandbox.Sandbox.read`."""
