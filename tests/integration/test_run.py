@@ -12,7 +12,8 @@ import pytest
 from tests import docker_engine
 from tests.e2e.program import GOOD, ROOT, command, cuda_agent, environment
 
-from cuda_agent.trajectory import Observation, read
+from cuda_agent.history import read
+from cuda_agent.trajectory import Observation
 
 pytestmark = pytest.mark.docker
 IN_DOCKER = ("--sandbox", "docker", "--target", "cpu")
