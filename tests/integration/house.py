@@ -1,5 +1,6 @@
 """A container with everything that a run has in it: the workspace, the judge's session and the judge that serves it."""
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,12 +9,14 @@ from pathlib import Path
 
 from tests import docker_engine
 
-from cuda_agent.judging import Judge, Rules, home, session, write_files
+from cuda_agent.judging import Judge, Rules, Submission, home, session, write_files
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
 from cuda_agent.sandbox.docker.container import Container
 from cuda_agent.sandbox.docker.layout import JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
+from cuda_agent.snapshots import Snapshots
+from cuda_agent.workspace import Workspace
 from cuda_agent_tools.sandbox import ExecResult, SandboxError
 
 OPERATOR = """# the pristine operator
@@ -53,6 +56,11 @@ class House:
     def verify(self) -> ExecResult:
         """Ask the judge as a model does."""
         return self.model.exec(["python3", "-m", "utils.verification"], timeout_s=300)
+
+    def submission(self) -> Submission:
+        """Read the submission as the host does at the end of a turn."""
+        with tempfile.TemporaryDirectory() as folder, Snapshots(Path(folder)) as store:
+            return Workspace(self.model, store, python=PYTHON).capture(0).submission
 
     def start_over(self) -> None:
         """Give the model a fresh workspace with a right submission."""

@@ -10,8 +10,8 @@ import pytest
 from tests.integration import house
 from tests.integration.house import House
 
-from cuda_agent.judging import read_submission, session
-from cuda_agent.sandbox.docker.layout import JUDGE_SOCKET, PYTHON, TRUSTED
+from cuda_agent.judging import session
+from cuda_agent.sandbox.docker.layout import JUDGE_SOCKET, TRUSTED
 
 pytestmark = pytest.mark.docker
 
@@ -149,7 +149,7 @@ def test_links_in_the_workspace_lead_the_judge_nowhere(place: House, script: str
     assert done.stdout.startswith(b"[FAIL] compile_error: ")
     assert b"pristine" not in done.stdout + done.stderr
     # and the host, which reads the submission as the model, is told of plain files only
-    assert set(read_submission(place.model, PYTHON).files) <= {"model_new.py", "kernels/.gitkeep"}
+    assert set(place.submission().files) <= {"model_new.py", "kernels/.gitkeep"}
 
 
 def test_there_are_no_hard_links_to_what_is_not_the_model_s(place: House) -> None:
@@ -201,7 +201,7 @@ def test_what_is_planted_in_the_workspace_runs_as_nobody_but_the_model(place: Ho
            "PATH": "/workspace:/usr/bin:/bin", "LD_PRELOAD": "/workspace/x.so"}  # fmt: skip
     place.model.exec(["/opt/cuda-agent/venv/bin/python3", "-m", "utils.verification"], env=env, timeout_s=300)
     assert place.judge.verdict().status in ("win", "tie", "slower", "inconclusive")
-    assert place.judge.final_verdict(read_submission(place.model, PYTHON)).passed
+    assert place.judge.final_verdict(place.submission()).passed
     ran = place.sh("ls /tmp | grep ran-as").stdout.decode().split()
     assert "ran-as-0" not in ran
     assert "ran-as-65534" not in ran

@@ -4,11 +4,15 @@ import math
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuda_agent.config import Settings, check_model_name
 from cuda_agent.context import Context
 from cuda_agent.llm.model import Model, RemoteModel
 from cuda_agent_tools.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from cuda_agent.llm.openhands.options import Options
 
 
 def make(settings: Settings, environ: Mapping[str, str], *, replies: int = 0) -> Model:
@@ -30,17 +34,32 @@ def make(settings: Settings, environ: Mapping[str, str], *, replies: int = 0) ->
 
         return from_file(Path(name.removeprefix("scripted:")), replies=replies)
     from cuda_agent.llm.openhands.model import OpenHandsModel  # only when asked for
-    from cuda_agent.llm.openhands.options import resolve
 
-    options = resolve(
-        name,
+    return OpenHandsModel(_options(settings, environ), environ)
+
+
+def check(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Say early that there is no such model; nothing is loaded.
+
+    Raises:
+        ConfigError: there is none, or its key is missing.
+    """
+    check_model_name(settings.model)
+    if settings.model != "builtin" and not settings.model.startswith("scripted:"):
+        _options(settings, environ)
+
+
+def _options(settings: Settings, environ: Mapping[str, str]) -> "Options":
+    from cuda_agent.llm.openhands.options import resolve  # only when asked for
+
+    return resolve(
+        settings.model,
         environ,
         api_base=settings.api_base,
         api_key_env=settings.api_key_env,
         temperature=settings.temperature,
         reasoning_effort=settings.reasoning_effort,
     )
-    return OpenHandsModel(options, environ)
 
 
 def context_of(model: Model, settings: Settings, sandbox: Sandbox, notify: Callable[[str], None]) -> Context:

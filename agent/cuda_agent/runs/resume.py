@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cuda_agent.config import Settings, check_model_name
+from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 from cuda_agent.history import History, mend, read_history
@@ -121,7 +121,6 @@ def settings_of(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Sett
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise ConfigError(f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()}.") from error
-    check_model_name(settings.model)
     return settings
 
 

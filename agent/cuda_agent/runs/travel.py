@@ -1,5 +1,6 @@
 """Time travel: back to the end of an earlier turn, or a new run that goes on from there."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ from cuda_agent.errors import ConfigError
 from cuda_agent.history import History, mend, read_history
 from cuda_agent.run_dir import RunDir, load_document, refuse_existing
 from cuda_agent.runs.beginning import relocated
+from cuda_agent.runs.models import check
 from cuda_agent.runs.resume import recalled, settings_of
 from cuda_agent.runs.session import Session
 from cuda_agent.trajectory import Forked, Rewound, RunStarted, SandboxStarted, Silent, Trajectory, TurnEnded, line
@@ -71,6 +73,7 @@ def fork(
     document = load_document(run)
     refuse_existing(run_dir)
     settings = settings_of(document, {key: value for key, value in (changes or {}).items() if value is not None})
+    check(settings, os.environ)
     history = read_history(parent.trajectory)
     memory = recalled(parent, history).memory_at(turn)
     target = (run_dir or _default(parent.path, turn)).absolute()

@@ -75,7 +75,7 @@ def test_a_run_that_was_over_is_open_again_after_going_back(sit: Open) -> None:
         ("fork 1 2", "fork needs a turn"),
         ("fork x", "'x'"),
         ("fork 9", "no turn 9"),
-        ("fork 1 --model nobody", "no model 'nobody'"),
+        ("fork 1 --model nobody", "nobody"),
         ("fork 1 --model", "fork needs a turn"),
     ],
 )
