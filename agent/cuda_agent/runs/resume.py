@@ -23,7 +23,7 @@ from cuda_agent.runs.record import Record
 from cuda_agent.runs.session import Drive, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
 from cuda_agent.snapshots import Snapshots
-from cuda_agent.trajectory import Listener, SandboxStarted
+from cuda_agent.trajectory import Listener, MessageAdded, Resumed, Rewound, RunStarted, SandboxStarted, TurnEnded
 from cuda_agent.workspace import submission_of
 
 CHANGEABLE = ("model", "max_turns", "time_limit_s", "polish", "python")
@@ -56,8 +56,7 @@ def resume(
     with run.open_trajectory() as log:
         operator = kept_operator(run, document)
         past = past_of(run, log, more_polish=settings.polish - before.polish)
-        replies = sum(message.role == "assistant" for message in past.memory.messages)
-        chosen = model or make(settings.model, replies=replies if settings.model == before.model else 0)
+        chosen = model or make(settings.model, replies=past.replies.get(settings.model, 0))
         place = _same_place(settings, document["place"])
         record = Record.reopened(run, document, settings, place.described)
         return carry_out(Beginning(settings, operator, place, run, record, log, past), chosen, listener, drive)
@@ -93,8 +92,29 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         memory=_with_polish(memory, more_polish),
         briefed=0 in found.turns,
         turn=max(found.turns, default=0),
+        replies=_replies(history),
         workspaces=tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted)),
     )
+
+
+def _replies(history: History) -> dict[str, int]:
+    """Count the replies of the model that is at work at the end, since it took over and as far as they count."""
+    name, count = "", 0
+    ends: dict[int, tuple[str, int]] = {}
+    for event in history.events:
+        match event:
+            case RunStarted() | Resumed() if event.settings.get("model") != name:
+                name, count = str(event.settings.get("model")), 0
+            case MessageAdded(role="assistant"):
+                count += 1
+            case TurnEnded():
+                ends[event.turn] = (name, count)
+            case Rewound():
+                then, before = ends[event.turn]
+                count = before if then == name else 0
+            case _:
+                pass
+    return {name: count}
 
 
 def _with_polish(memory: Memory, more: int) -> Memory:
