@@ -17,7 +17,8 @@ from cuda_agent.snapshots import Entry, Snapshots, Tree
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
 MAX_SUBMISSION_FILES = 500
-SHELL_STATE = "/shell.state"
+SHELL_FILE = "shell.state"
+SHELL_STATE = f"/{SHELL_FILE}"
 """The shell's state in a tree: no name of the workspace begins with a slash."""
 
 
@@ -70,7 +71,7 @@ class Workspace:
         self._python = python
         self._bounds = bounds
         self._moved = moved
-        self._state = {SHELL_STATE: f"{sandbox.state_dir}/shell.state"}
+        self._state = {SHELL_STATE: f"{sandbox.state_dir}/{SHELL_FILE}"}
         self._submitted: dict[str, bytes] = {}
 
     @property
@@ -105,12 +106,15 @@ class Workspace:
         """
         return self._put_back(self._read(), self._snapshots.find(snapshot))
 
-    def restore_shell(self, snapshot: str) -> None:
-        """Put back the shell's state alone: directory and variables.
+    def restore_shell(self, snapshot: str, *, left: bytes | None = None) -> None:
+        """Put back the shell's state alone, directory and variables; `left` is a newer one than the snapshot's.
 
         Raises:
             Damaged, WorkspaceError, SandboxLost: as `restore`.
         """
+        if left is not None:
+            self._sandbox.write(self._state[SHELL_STATE], self._moved(left))
+            return
         now = {name: one for name, one in self._read().items() if name not in self._state}
         then = self._snapshots.find(snapshot)
         self._put_back(now, {**now, **{name: then[name] for name in self._state if name in then}})

@@ -20,11 +20,12 @@ from cuda_agent.runs.beginning import Beginning, Past, kept_operator
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
+from cuda_agent.runs.scratch import left_behind
 from cuda_agent.runs.session import Drive, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import Listener, MessageAdded, Resumed, Rewound, RunStarted, SandboxStarted, TurnEnded
-from cuda_agent.workspace import submission_of
+from cuda_agent.workspace import SHELL_FILE, submission_of
 
 CHANGEABLE = ("model", "max_turns", "time_limit_s", "polish", "python")
 """Settings that may differ from those of the run's start; the rules of its verdicts may not."""
@@ -86,6 +87,8 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         notices = (*history.notices, *snapshots.notices)
     found = recalled(run, history)
     memory = found.memory()
+    sandboxes = [event for event in history.events if isinstance(event, SandboxStarted)]
+    last = sandboxes[-1] if sandboxes else None
     return Past(
         events=len(history.events),
         notices=notices,
@@ -93,7 +96,8 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         briefed=0 in found.turns,
         turn=max(found.turns, default=0),
         replies=_replies(history),
-        workspaces=tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted)),
+        workspaces=tuple(one.workspace for one in sandboxes),
+        shell_state=left_behind(Path(last.state_dir), SHELL_FILE) if last and last.kind == "local" else None,
     )
 
 

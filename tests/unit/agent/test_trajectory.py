@@ -34,7 +34,7 @@ EVENTS: list[Known] = [
     RunStarted("op", "0" * 64, "scripted", {"max_turns": 3}, {"torch": "2"}, {"run": "/r", "turn": 2}),
     StageStarted(0, "analyze"),
     MessageAdded(1, "assistant", "plän\u2028 \ud800", tool_calls=[{"id": "a", "name": "Bash", "arguments": None}]),
-    SandboxStarted(0, "local", "/w"),
+    SandboxStarted(0, "local", "/w", "/s"),
     CallStarted(1, "a", "Bash", {"command": "ls"}),
     CallChanged(1, "a", "Bash", {"command": "ls -l"}, {"name": "Bash", "arguments": {"command": "ls"}}),
     Observation(1, "a", "Bash", "out\nput", False, 0.25),
