@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from cuda_agent.history import standing
 from cuda_agent.llm.model import Reply, ToolCall, Usage
 from cuda_agent.llm.scripted import ScriptedModel
 from cuda_agent.trajectory import Event, MessageAdded
@@ -10,8 +11,9 @@ END = "the record ends here"
 
 
 def recorded(events: Iterable[Event]) -> list[Reply]:
-    """Return the replies of a run, in order."""
-    return [_reply(event) for event in events if isinstance(event, MessageAdded) and event.role == "assistant"]
+    """Return the replies of a run that still count, in order."""
+    counting = standing(list(events))
+    return [reply_of(event) for event in counting if isinstance(event, MessageAdded) and event.role == "assistant"]
 
 
 def replay_model(replies: Iterable[Reply], *, name: str) -> ScriptedModel:
@@ -19,12 +21,13 @@ def replay_model(replies: Iterable[Reply], *, name: str) -> ScriptedModel:
     return ScriptedModel([*replies, Reply(gave_up=END)], name=f"replay of {name}")
 
 
-def _reply(event: MessageAdded) -> Reply:
+def reply_of(event: MessageAdded) -> Reply:
+    """Return the reply that an event recorded."""
     usage = event.usage or {}
     return Reply(
         text=event.content,
         tool_calls=tuple(ToolCall(**call) for call in event.tool_calls),
-        usage=Usage(**usage),
+        usage=Usage(**{key: usage[key] for key in usage if key in Usage.__dataclass_fields__}),
         finish_reason=event.finish_reason or "stop",  # type: ignore[arg-type]  # written from such a value
         reasoning=event.reasoning,
         refusal=event.refusal,

@@ -7,11 +7,12 @@ from typing import Any
 
 from cuda_agent.config import Settings, resolve
 from cuda_agent.errors import ConfigError
+from cuda_agent.history import read
 from cuda_agent.llm.replay import recorded, replay_model
 from cuda_agent.run_dir import RunDir, load_document
 from cuda_agent.runs.difference import Difference, compare
 from cuda_agent.runs.single import Outcome, optimize
-from cuda_agent.trajectory import Listener, read
+from cuda_agent.trajectory import Listener
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The two programs that run inside a sandbox to read a workspace and to put it back; standard library only.
 
-Nothing else runs in the sandbox meanwhile. They follow no link, and what they cannot read they name. Reading happens at
-every turn: it imports next to nothing, and its fields are separated by NULs, which no name and no target can hold.
+They follow no link, and what they cannot read they name; background commands may still run beside them. Reading happens
+at every turn: it imports next to nothing, and its fields are separated by NULs, which no name and no target can hold.
 """
 
 CAPTURE = r"""
