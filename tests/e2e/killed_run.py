@@ -69,7 +69,7 @@ def go_on(folder: Path) -> int:
     """Begin the run, or go on with it, to its end; return the exit code."""
     if (folder / "run.json").exists():
         document = load_document(folder)
-        run = RunDir.existing(folder)
+        run = RunDir(folder)
         settings = Settings.model_validate(document["settings"])
         operator = Operator("op", Path("op.py"), run.load_operator(), document["operator"]["sha256"])
         with run.open_trajectory() as log:

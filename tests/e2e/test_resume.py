@@ -208,6 +208,7 @@ def test_another_limit_lets_it_go_on_in_a_workspace_that_is_built_again(killed: 
         (lambda run: shutil.rmtree(run / "operator"), "is not the operator of this run"),
         (lambda run: (run / "snapshots/turns.jsonl").write_text("{}\n{}\n"), "damaged in line 1"),
         (lambda run: (run / "trajectory.jsonl").write_text("{}\n{}\n"), "damaged in line 1"),
+        (lambda run: (run / "trajectory.jsonl").unlink(), "is empty, but the run had begun"),
         (lambda run: (run / "run.json").unlink(), "is not a run's folder"),
     ],
 )
@@ -220,3 +221,4 @@ def test_a_damaged_run_is_refused_in_one_sentence(killed: Killed, forked: Path, 
     assert done.returncode == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+    assert not (spoiled / ".reserve").exists()

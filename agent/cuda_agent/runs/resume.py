@@ -53,7 +53,7 @@ def resume(
     settings = settings_of(document, {key: value for key, value in (changes or {}).items() if value is not None})
     if not ended_too:
         _refuse_ended(document, before, settings, model)
-    run = RunDir.existing(folder)
+    run = RunDir(folder.absolute())
     with run.open_trajectory() as log:
         operator = kept_operator(run, document)
         past = past_of(run, log, more_polish=settings.polish - before.polish)
@@ -82,6 +82,8 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         ConfigError: something before its end is damaged.
     """
     history = read_history(run.trajectory)
+    if not history.events and run.snapshots.exists():
+        raise ConfigError(f"{str(run.trajectory)!r} is empty, but the run had begun; restore it from a copy.")
     mend(log, history)
     with Snapshots(run.snapshots) as snapshots:  # what is torn off is cut here, and said once
         notices = (*history.notices, *snapshots.notices)

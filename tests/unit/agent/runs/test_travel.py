@@ -142,7 +142,7 @@ def test_a_fork_of_an_open_run_goes_on_by_itself_and_leaves_the_parent_alone(
     forked = [event for event in read(run.trajectory) if isinstance(event, Forked)]
     assert [event.run for event in forked] == list(map(str, made))
 
-    child = RunDir.existing(made[0])
+    child = RunDir(made[0])
     document = json.loads((made[0] / "run.json").read_text())
     operator = load(run.path.parent / "op.py")
     with child.open_trajectory() as log:
