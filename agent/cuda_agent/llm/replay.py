@@ -3,25 +3,24 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cuda_agent.history import standing
 from cuda_agent.llm.model import Reply, ToolCall, Usage
 from cuda_agent.llm.scripted import ScriptedModel
-from cuda_agent.trajectory import CallChanged, Event, MessageAdded, Rewound
+from cuda_agent.trajectory import CallChanged, Event, MessageAdded
 
 END = "the record ends here"
 
 
 def recorded(events: Iterable[Event]) -> list[Reply]:
     """Return the replies that count, in order: without those that were gone back over, and with a person's changes."""
-    found: list[tuple[int, Reply]] = []
-    for event in events:
+    found: list[Reply] = []
+    for event in standing(list(events)):
         if isinstance(event, MessageAdded) and event.role == "assistant":
-            found.append((event.turn, _reply(event)))
-        elif isinstance(event, Rewound):
-            found = [(turn, reply) for turn, reply in found if turn <= event.turn]
+            found.append(reply_of(event))
         elif isinstance(event, CallChanged) and found:
-            turn, reply = found[-1]
-            found[-1] = turn, replace(reply, tool_calls=tuple(_changed(call, event) for call in reply.tool_calls))
-    return [reply for _, reply in found]
+            changed = tuple(_changed(call, event) for call in found[-1].tool_calls)
+            found[-1] = replace(found[-1], tool_calls=changed)
+    return found
 
 
 def replay_model(replies: Iterable[Reply], *, name: str) -> ScriptedModel:
@@ -29,12 +28,13 @@ def replay_model(replies: Iterable[Reply], *, name: str) -> ScriptedModel:
     return ScriptedModel([*replies, Reply(gave_up=END)], name=f"replay of {name}")
 
 
-def _reply(event: MessageAdded) -> Reply:
+def reply_of(event: MessageAdded) -> Reply:
+    """Return the reply that an event recorded."""
     usage = event.usage or {}
     return Reply(
         text=event.content,
         tool_calls=tuple(ToolCall(**call) for call in event.tool_calls),
-        usage=Usage(**usage),
+        usage=Usage(**{key: usage[key] for key in usage if key in Usage.__dataclass_fields__}),
         finish_reason=event.finish_reason or "stop",  # type: ignore[arg-type]  # written from such a value
         reasoning=event.reasoning,
         refusal=event.refusal,

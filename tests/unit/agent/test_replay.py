@@ -1,6 +1,6 @@
 from cuda_agent.llm.model import Reply, ToolCall, Usage
 from cuda_agent.llm.replay import END, recorded, replay_model
-from cuda_agent.trajectory import CallChanged, Event, MessageAdded, Notice, Observation, Rewound
+from cuda_agent.trajectory import CallChanged, Event, MessageAdded, Notice, Observation, Rewound, TurnEnded
 
 EVENTS: list[Event] = [
     MessageAdded(0, "system", "rules"),
@@ -43,7 +43,8 @@ def test_the_model_of_a_record_gives_up_at_its_end() -> None:
 
 def test_what_was_gone_back_over_is_not_said_again_and_what_a_person_changed_is_said_as_it_ran() -> None:
     changed = CallChanged(1, "c1", "Bash", {"command": "pwd"}, {"name": "Bash", "arguments": {"command": "ls"}})
-    events = [*EVENTS[:3], changed, *EVENTS[3:], Rewound(1, 2), MessageAdded(2, "assistant", "another way")]
+    ended = TurnEnded(1, "s", "", {})
+    events = [*EVENTS[:3], changed, *EVENTS[3:5], ended, EVENTS[5], Rewound(1, 2), MessageAdded(2, "assistant", "else")]
     replies = recorded(events)
-    assert [reply.text for reply in replies] == ["looking", "another way"]
+    assert [reply.text for reply in replies] == ["looking", "else"]
     assert replies[0].tool_calls == (ToolCall("c1", "Bash", {"command": "pwd"}),)
