@@ -39,7 +39,7 @@ from cuda_agent_tools.bash import Bash
 from cuda_agent_tools.tool import ToolResult
 
 OUTPUT = "[TIME] a line of what a command prints, about as long as they are\n" * 40
-ROUNDS = 15
+ROUNDS = 40
 
 
 class Nothing:

@@ -138,7 +138,7 @@ def test_an_llm_reaches_the_target_over_http(run: Run) -> None:
 
 
 def test_a_request_that_was_turned_away_is_made_again_and_said(run: Run) -> None:
-    assert len(run.asked) == 5
+    assert run.asked[1].body == run.asked[0].body
     assert "rate limit; asking again" in run.done.stderr
 
 

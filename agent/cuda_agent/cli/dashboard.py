@@ -31,6 +31,13 @@ _STEPS = (
 )
 """What a command is for, by what stands in it; the last that fits counts."""
 _STAGES = {"model": "think"}
+_WAITS = {
+    "model": "waiting for the model",
+    "sandbox": "the sandbox starts",
+    "analyze": "the judge screens and traces the operator",
+    "verdict": "the judge takes a verdict",
+    "final verdict": "the judge takes a final verdict",
+}
 _CURVE_POINTS = 24
 _TAIL_BYTES = 4_000
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.")
@@ -64,6 +71,8 @@ class Dashboard:
         self._since = self._start
         self._tail = b""
         self._plan: Sequence[Mapping[str, Any]] = ()
+        self._passed: dict[str, tuple[bool, bool, float]] = {}
+        """By submission: whether it has a final win, a final verdict, and its speedup."""
         self._curve: list[float] = []
         self._baseline = ""
         self._tokens_in = self._tokens_out = 0
@@ -81,7 +90,7 @@ class Dashboard:
                 self._max_turns = int(event.settings.get("max_turns") or 0)
             case StageStarted():
                 self._turn = max(self._turn, event.turn)
-                self._begin(_STAGES.get(event.name, event.name), event.note)
+                self._begin(_STAGES.get(event.name, event.name), event.note or _WAITS.get(event.name, ""))
             case MessageAdded(role="assistant"):
                 self._count(event.usage or {})
             case CallStarted():
@@ -126,10 +135,15 @@ class Dashboard:
     def _judged(self, report: Mapping[str, Any]) -> None:
         headline = report.get("headline", "compile")
         one = report.get("speedup", {}).get(headline)
-        passed = report.get("status") in ("win", "tie", "slower")
-        if one is not None and passed and math.isfinite(one["median"]):
+        status, key = report.get("status"), str(report.get("submission_sha256", ""))
+        if one is not None and status in ("win", "tie", "slower") and math.isfinite(one["median"]):
+            final = bool(report.get("final"))
             self._baseline = side_name(headline)
-            self._curve.append(max([float(one["median"]), *self._curve[-1:]]))
+            self._passed[key] = (final and status == "win", final, float(one["median"]))
+        elif status != "inconclusive":
+            self._passed.pop(key, None)  # refuted: it is the best no more
+        if self._passed:
+            self._curve.append(max(self._passed.values())[-1])
 
     def _where(self) -> str:
         turn = f"turn {self._turn}" + (f" of {self._max_turns}" if self._max_turns else "")
@@ -153,7 +167,7 @@ class Dashboard:
         return f"plan  {marks.done} {done}/{len(self._plan)}  {'  '.join(steps)}"
 
     def _best(self, marks: Marks) -> str:
-        if not self._curve:
+        if not self._passed:
             return ""
         return f"best  {self._curve[-1]:.3g}x over {self._baseline}  {curve(self._curve, marks)}"
 

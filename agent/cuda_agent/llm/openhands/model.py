@@ -35,8 +35,7 @@ class Backend(Protocol):
 
 
 def load_sdk(options: Options) -> Backend:
-    """Import the SDK, which takes seconds, and make its LLM."""
-    os.environ.update(_ENVIRONMENT)  # read at import, so it has to stand before
+    """Import the SDK, which takes seconds, and make its LLM; `OpenHandsModel` has prepared the environment."""
     backend: Backend = importlib.import_module("cuda_agent.llm.openhands.sdk").Sdk(options)
     return backend
 
@@ -58,6 +57,7 @@ class OpenHandsModel:
         self._redactor = Redactor(options.key, environ)
         self._patience = patience or Patience(time_left=lambda: float("inf"), notify=lambda text: None)
         self._request_timeout_s = request_timeout_s
+        os.environ.update(_ENVIRONMENT)  # read when the SDK is imported; set here because that happens in a thread
         self._background = Background(lambda: load(options))
 
     def attach(self, *, time_left: Callable[[], float], notify: Callable[[str], None]) -> None:

@@ -30,6 +30,11 @@ class _Sent(SdkMessage):  # type: ignore[misc]  # the SDK's types are not follow
     passed_back: bool = True
     call_extras: list[dict[str, Any]] = Field(default_factory=list)
 
+    def __deepcopy__(self, memo: Any = None) -> "_Sent":
+        # The SDK copies the conversation to mark what is to be cached; only these parts are marked.
+        copied: _Sent = self.model_copy(update={"content": [part.model_copy() for part in self.content]})
+        return copied
+
     def to_chat_dict(self, **how: Any) -> dict[str, Any]:
         passed_back = self.passed_back and not self.thinking_blocks
         sent: dict[str, Any] = super().to_chat_dict(**{**how, "send_reasoning_content": passed_back})
