@@ -65,12 +65,17 @@ class Terminal:
         """Wait until this was shown."""
         return self._until(lambda: text in self.text, text, timeout_s)
 
+    def wait_for_count(self, text: str, count: int, *, timeout_s: float = 300) -> str:
+        """Wait until this was shown so often."""
+        return self._until(lambda: self.text.replace("\n", "").count(text) >= count, f"{count} times {text}", timeout_s)
+
     def wait_prompt(self, *, timeout_s: float = 300) -> str:
         """Wait until the last line is a prompt with nothing behind it."""
         return self._until(lambda: self.text.endswith(f"\n{PROMPT}"), "an empty prompt", timeout_s)
 
     def command(self, line: str, *, timeout_s: float = 300) -> str:
         """Type a command and return what was shown until the next prompt."""
+        self.wait_prompt(timeout_s=timeout_s)
         before = self.text.count(PROMPT)
         start = len(self.text)
         self.type(line + "\r")

@@ -60,9 +60,11 @@ def debug(
 def _open(place: Path, flags: dict[str, Any], progress: "Progress", console: "Console") -> "Outcome":
     from cuda_agent.config import key_hint, resolve
     from cuda_agent.errors import ConfigError
-    from cuda_agent.runs import single
+    from cuda_agent.runs import single, travel
 
     if (place / "run.json").exists():
+        if console.at is not None:
+            travel.check_turn(place, console.at)  # before anything of the run is touched
         return _again(place, flags, progress, console)
     if console.at is not None:
         raise ConfigError(f"--at needs the folder of a run, and {str(place)!r} is none.")

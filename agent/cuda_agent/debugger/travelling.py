@@ -56,13 +56,8 @@ def fork(desk: Desk, rest: str) -> Halt | None:
         raise UsageError("fork needs a turn, as in `fork 3` or `fork 3 --model builtin`.")
     turn = whole_number(words[0], "fork needs a turn, which")
     session = desk.session
-    if turn not in travel.turns(session.run.path):
-        raise UsageError(f"There is no turn {turn} to fork from; the last one that is over is {_last(desk)}.")
+    travel.check_turn(session.run.path, turn)
     target = travel.fork(session.run.path, turn, changes={"model": model}, trajectory=session.trajectory)
     desk.write(f"Forked from turn {turn} into {plain(str(target))}; this run is kept as it is.")
     desk.follow, desk.leaving = target, True
     return None
-
-
-def _last(desk: Desk) -> int:
-    return max(travel.turns(desk.session.run.path), default=0)

@@ -29,6 +29,18 @@ def turns(run: Path) -> tuple[int, ...]:
     return recalled(found, read_history(found.trajectory)).turns
 
 
+def check_turn(run: Path, turn: int) -> None:
+    """Refuse a turn that one cannot go to.
+
+    Raises:
+        ConfigError: it is none of the run's, or `run` is no run, or damaged.
+    """
+    there = turns(run)
+    if turn not in there:
+        known = f"the turns 0 to {max(there)}" if there else "no turn that ended"
+        raise ConfigError(f"There is no turn {turn} to go to; {str(run)!r} has {known}.")
+
+
 def go_to(session: Session, turn: int) -> tuple[str, ...]:
     """Make messages, referee and workspace what they were at the end of `turn`; what came after no longer counts.
 
