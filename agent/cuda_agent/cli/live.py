@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from cuda_agent.cli.dashboard import ASCII, UNICODE, Dashboard, fitted, plain
-from cuda_agent.cli.progress import Progress
+from cuda_agent.cli.progress import WIDTH, Progress
 from cuda_agent.trajectory import Event
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
@@ -71,7 +71,7 @@ class LiveView(Progress):
     """Plain lines above, the dashboard below."""
 
     def __init__(self, console: Console, dashboard: Dashboard | None = None) -> None:
-        super().__init__()
+        super().__init__(width=min(WIDTH, console.width))
         self._console = console
         self._dashboard = dashboard or Dashboard()
         self._quiet = False

@@ -18,7 +18,7 @@ from cuda_agent.loop.recall import Recall, recall
 from cuda_agent.loop.stop import Limits
 from cuda_agent.run_dir import RunDir, load_document
 from cuda_agent.runs.beginning import Beginning, Past, kept_operator
-from cuda_agent.runs.models import make
+from cuda_agent.runs.models import check, make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.scratch import left_behind
@@ -53,6 +53,8 @@ def resume(
     document = load_document(folder)
     before = settings_of(document, {})
     settings = settings_of(document, {key: value for key, value in (changes or {}).items() if value is not None})
+    if model is None and any(getattr(settings, name) != getattr(before, name) for name in OF_THE_MODEL):
+        check(settings, os.environ)
     if not ended_too:
         _refuse_ended(document, before, settings, model)
     run = RunDir(folder.absolute())
