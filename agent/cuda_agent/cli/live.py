@@ -1,6 +1,7 @@
 """The live view: the plain lines scroll, and below them stand the rows of the dashboard."""
 
 import sys
+import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TextIO, cast
@@ -34,12 +35,29 @@ def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) ->
         yield Progress()
         return
     view = LiveView(console)
-    with Live(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True):
+    with _no_echo(), Live(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True):
         yield view
 
 
 def _can_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR")
+
+
+@contextmanager
+def _no_echo() -> Iterator[None]:
+    """Keep what is typed (a ^C too) off the screen: it would move the cursor, and with it the view."""
+    try:
+        before = termios.tcgetattr(sys.stdin)
+    except (termios.error, OSError, ValueError):  # no terminal to type on
+        yield
+        return
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    try:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+        yield
+    finally:
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 class _Lasting:
