@@ -39,6 +39,9 @@ class Screen:
         shown = subprocess.run([*self._tmux, "display", "-p", "#T #{cursor_flag}"], capture_output=True, text=True)
         return shown.stdout.strip()
 
+    def type(self, *keys: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
+
     def when(self, there: Callable[[list[str]], bool]) -> list[str]:
         deadline = time.monotonic() + 60
         while not there(lines := self.lines()):
@@ -92,8 +95,10 @@ def test_the_view_stands_and_goes_whatever_is_printed(open_screen: Callable[[int
     assert "verdict: win, 8x over torch.compile" in lines
     assert "taken over" not in screen.title()
 
+    screen.type("typed", "Enter", "Enter")
     (screen.folder / "go").touch()
     lines = screen.when(lambda lines: "the end" in lines)
+    assert not any("typed" in line for line in lines)
     assert not any(line.startswith(("╭", "│", "╰")) for line in lines)
     assert "verdict: win, 8x over torch.compile" in lines
     assert screen.title().endswith(" 1")  # the cursor is shown again

@@ -1,10 +1,11 @@
 """The live view: the plain lines scroll, and below them stand the rows of the dashboard."""
 
 import sys
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -37,11 +38,37 @@ def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) ->
     view = LiveView(console)
     with Live(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True) as live:
         view.live = live
-        yield view
+        view.echo.off()
+        try:
+            yield view
+        finally:
+            view.echo.on()
 
 
 def _can_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR")
+
+
+class _Echo:
+    """Keeps what is typed (a ^C too) off the screen while a view stands: it would move the cursor, and the view."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+        with suppress(termios.error, OSError, ValueError):  # no terminal to type on
+            self._before = termios.tcgetattr(sys.stdin)
+
+    def off(self) -> None:
+        if self._before is not None:
+            self._set([*self._before[:3], self._before[3] & ~termios.ECHO, *self._before[4:]])
+
+    def on(self) -> None:
+        if self._before is not None:
+            self._set(self._before)
+
+    @staticmethod
+    def _set(how: list[Any]) -> None:
+        with suppress(termios.error, OSError):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, how)
 
 
 class _Lasting:
@@ -77,6 +104,7 @@ class LiveView(Progress):
         self._quiet = False
         self.live: Live | None = None
         """What shows the panel."""
+        self.echo = _Echo()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -87,15 +115,18 @@ class LiveView(Progress):
         """
         self._quiet = True
         time.sleep(2 / _PER_SECOND)
+        self.echo.on()
         try:
             yield
         finally:
+            self.echo.off()
             self._quiet = False
 
     def settle(self) -> None:
         """Take the panel away for good."""
         if self.live is not None:
             self.live.stop()
+        self.echo.on()
 
     def line(self, text: str) -> None:
         """Print one line above the dashboard."""
