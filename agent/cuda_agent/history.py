@@ -14,7 +14,7 @@ from typing import Any
 
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile, whole_lines
-from cuda_agent.trajectory import SCHEMA, TYPES, Event, Unknown
+from cuda_agent.trajectory import SCHEMA, TYPES, Event, Rewound, TurnEnded, Unknown
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,15 @@ def _made(name: str, fields: dict[str, Any], ignored: set[str]) -> Event:
     return kind(**{key: value for key, value in fields.items() if key in known})
 
 
-def turn_of(event: Event) -> int | None:
-    """Return the turn an event speaks of, where it speaks of one."""
-    turn = getattr(event, "turn", None)
-    return turn if isinstance(turn, int) else None
-
-
-def last_turn(events: Sequence[Event]) -> int:
-    """Return the number of the last turn that had begun."""
-    turns = [turn for event in events if (turn := turn_of(event)) is not None]
-    return turns[-1] if turns else 0
+def standing(events: Sequence[Event]) -> list[Event]:
+    """Leave out what somebody went back over: the events that still count, in order."""
+    kept: list[Event] = []
+    ends: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, Rewound):
+            del kept[ends.get(event.turn, len(kept)) :]
+            continue
+        kept.append(event)
+        if isinstance(event, TurnEnded):
+            ends[event.turn] = len(kept)
+    return kept

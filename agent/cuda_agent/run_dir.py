@@ -57,18 +57,14 @@ class RunDir:
                 raise
             return run
 
-    @classmethod
-    def existing(cls, path: Path) -> "RunDir":
-        """Take a folder that is there, to go on in it.
+    def reopen(self) -> None:
+        """Make room for the last run.json again: the run goes on.
 
         Raises:
-            DiskError: it cannot be written.
+            DiskError: there is no room.
         """
-        run = cls(path.absolute())
-        with files.writing(run.path):
-            run.workspace.mkdir(exist_ok=True)
-            run.reserve.write_bytes(b"." * RESERVE_BYTES)
-        return run
+        with files.writing(self.path):
+            self.reserve.write_bytes(b"." * RESERVE_BYTES)
 
     def open_trajectory(self) -> files.LineFile:
         """Return the file that the events go to; no other process has it meanwhile.

@@ -50,6 +50,8 @@ class SandboxStarted:
     kind: str
     workspace: str
     """Its path as the model sees it."""
+    state_dir: str
+    """The directory of the tools' own state; it goes with the sandbox."""
 
 
 @dataclass(frozen=True)

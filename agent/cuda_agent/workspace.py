@@ -6,18 +6,19 @@ variables go back with the files.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, get_args
 
 from cuda_agent.errors import InfrastructureError
 from cuda_agent.judging import MAX_SUBMISSION_BYTES, Submission, is_submission_file
 from cuda_agent.sandbox.tree_scripts import CAPTURE, RESTORE
-from cuda_agent.snapshots import Entry, Snapshots, Tree
+from cuda_agent.snapshots import Entry, Kind, Snapshots, Tree
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
 MAX_SUBMISSION_FILES = 500
-SHELL_STATE = "/shell.state"
+SHELL_FILE = "shell.state"
+SHELL_STATE = f"/{SHELL_FILE}"
 """The shell's state in a tree: no name of the workspace begins with a slash."""
 
 
@@ -70,7 +71,7 @@ class Workspace:
         self._python = python
         self._bounds = bounds
         self._moved = moved
-        self._state = {SHELL_STATE: f"{sandbox.state_dir}/shell.state"}
+        self._state = {SHELL_STATE: f"{sandbox.state_dir}/{SHELL_FILE}"}
         self._submitted: dict[str, bytes] = {}
 
     @property
@@ -105,35 +106,39 @@ class Workspace:
         """
         return self._put_back(self._read(), self._snapshots.find(snapshot))
 
-    def restore_shell(self, snapshot: str) -> None:
-        """Put back the shell's state alone: directory and variables.
+    def restore_shell(self, snapshot: str, *, left: bytes | None = None) -> None:
+        """Put back the shell's state alone, directory and variables; `left` is a newer one than the snapshot's.
 
         Raises:
             Damaged, WorkspaceError, SandboxLost: as `restore`.
         """
+        if left is not None:
+            self._sandbox.write(self._state[SHELL_STATE], self._moved(left))
+            return
         now = {name: one for name, one in self._read().items() if name not in self._state}
         then = self._snapshots.find(snapshot)
         self._put_back(now, {**now, **{name: then[name] for name in self._state if name in then}})
 
     def _read(self) -> dict[str, Entry]:
-        options = {
-            "known": sorted({one.content for one in self._snapshots.tree.values() if one.kind == "file"}),
-            "bounds": asdict(self._bounds),
-            "state": self._state,
-        }
-        result = self._run(CAPTURE, json.dumps(options).encode())
+        bounds, (state,) = self._bounds, self._state.items()
+        numbers = (bounds.file_bytes, bounds.all_bytes, bounds.names, bounds.name_bytes, int(1000 * bounds.seconds))
+        known = {one.content for one in self._snapshots.tree.values() if one.kind == "file"}
+        given = [*map(str, numbers), *state, *sorted(known)]
+        result = self._run(CAPTURE, b"\0".join(text.encode("utf-8", "surrogateescape") for text in given))
         try:
             size = int.from_bytes(result.stdout[-8:], "big")
-            index = json.loads(result.stdout[-8 - size : -8])
-            self._keep(result.stdout, index["sent"])
-            return {name: Entry(*fields) for name, fields in sorted(index["entries"].items())}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            fields = result.stdout[-8 - size : -8].split(b"\0")
+            start = 1 + 2 * int(fields[0])
+            self._keep(result.stdout, fields[1:start])
+            return dict(sorted(map(_entry, _tuples(fields[start:], 5))))
+        except (ValueError, TypeError, IndexError) as error:
             raise WorkspaceError(f"The workspace could not be read: {_said(result) or error}.") from error
 
-    def _keep(self, data: bytes, sent: list[tuple[str, int]]) -> None:
+    def _keep(self, data: bytes, sent: Sequence[bytes]) -> None:
         start = 0
-        for sha256, size in sent:
-            if self._snapshots.keep(data[start : start + size]) != sha256:
+        for sha256, length in _tuples(sent, 2):
+            size = int(length)
+            if self._snapshots.keep(data[start : start + size]) != sha256.decode():
                 raise ValueError("a file's bytes are not those that were hashed")
             start += size
 
@@ -192,6 +197,18 @@ def _submission(tree: Tree, load: Callable[[str], bytes]) -> Submission:
             left -= one.size
             files[name] = load(one.content)
     return Submission(files)
+
+
+def _tuples(fields: Sequence[bytes], size: int) -> Iterator[tuple[bytes, ...]]:
+    """Yield the fields in tuples of this size; what is left over is a ValueError."""
+    return zip(*[iter(fields)] * size, strict=True)
+
+
+def _entry(fields: Sequence[bytes]) -> tuple[str, Entry]:
+    name, kind, content, mode, size = (field.decode("utf-8", "surrogateescape") for field in fields)
+    if kind not in get_args(Kind):
+        raise ValueError(f"an entry of the kind {kind!r}")
+    return name, Entry(cast(Kind, kind), content, int(mode), int(size))
 
 
 def _plan(now: Tree, then: Tree, state: Mapping[str, str]) -> dict[str, Any]:

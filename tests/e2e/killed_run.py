@@ -15,53 +15,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.unit.agent.quick import OPERATOR, PLACE, QuickJudge
+
 from cuda_agent.config import Settings
-from cuda_agent.judging import Judge, Rules, Submission
 from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec, Usage
 from cuda_agent.operators import Operator, load
 from cuda_agent.run_dir import RunDir, load_document
 from cuda_agent.runs.beginning import Beginning
-from cuda_agent.runs.place import Place
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.resume import past_of
 from cuda_agent.runs.session import by_itself
 from cuda_agent.runs.single import carry_out
 from cuda_agent.trajectory import Silent
-from cuda_agent_judge.report import Interval, Report, Status
 
 TURNS = 8
 EVENTS = 16
 """At most so many more events from kill to kill; a start has six of its own, a turn eight."""
-SPEEDS = {"version 3": 1.02, "version 5": 1.04, f"version {TURNS}": 2.0}
-OPERATOR = "import torch\nclass Model(torch.nn.Module):\n    pass\ndef get_inputs():\n    return []\n"
-
-
-class QuickJudge(Judge):
-    """Judges by the text of model_new.py, and takes long enough to be killed in the middle."""
-
-    def install(self, operator: Operator, rules: Rules) -> None:
-        """Need nothing."""
-
-    def analyze(self, *, timeout_s: float = 0.0, on_output: Callable[[bytes], None] | None = None) -> Report:
-        return Report(command="analyze", status="measured")
-
-    def verdict(self, *, timeout_s: float = 0.0, on_output: Callable[[bytes], None] | None = None) -> Report:
-        return self._report(self._sandbox.read("model_new.py"), final=False)
-
-    def final_verdict(
-        self, submission: Submission, *, timeout_s: float = 0.0, on_output: Callable[[bytes], None] | None = None
-    ) -> Report:
-        return self._report(submission.files["model_new.py"], final=True)
-
-    def new_profiles(self) -> list[Report]:
-        return []
-
-    def _report(self, text: bytes, *, final: bool) -> Report:
-        time.sleep(0.02)
-        speed = SPEEDS.get(text.decode(), 0.5)
-        status: Status = "win" if speed > 1.1 else "tie" if speed > 1 else "slower"
-        speedup = {"compile": Interval(speed, speed * 0.99, speed * 1.01)}
-        return Report(command="verdict", status=status, speedup=speedup, final=final, submission_sha256=text.decode())
 
 
 class Steady:
@@ -98,16 +67,15 @@ def _calls(version: int, number: int) -> tuple[ToolCall, ...]:
 
 def go_on(folder: Path) -> int:
     """Begin the run, or go on with it, to its end; return the exit code."""
-    place = Place("local", sys.executable, "cpu", True, ())
     if (folder / "run.json").exists():
         document = load_document(folder)
-        run = RunDir.existing(folder)
+        run = RunDir(folder)
         settings = Settings.model_validate(document["settings"])
         operator = Operator("op", Path("op.py"), run.load_operator(), document["operator"]["sha256"])
         with run.open_trajectory() as log:
             past = past_of(run, log)
-            record = Record.reopened(run, document, settings, place.described)
-            begin = Beginning(settings, operator, place, run, record, log, past)
+            record = Record.reopened(run, document, settings, PLACE.described)
+            begin = Beginning(settings, operator, PLACE, run, record, log, past)
             return carry_out(begin, Steady(), Silent(), by_itself, judge=QuickJudge).exit_code
     operator = load(folder.with_name("op.py"))
     settings = Settings(operator=operator.path)
@@ -116,8 +84,8 @@ def go_on(folder: Path) -> int:
     run = RunDir.create(folder, "op")
     with run.open_trajectory() as log:
         run.keep_operator(operator.files)
-        record = Record(run, operator, settings, place.described)
-        begin = Beginning(settings, operator, place, run, record, log)
+        record = Record(run, operator, settings, PLACE.described)
+        begin = Beginning(settings, operator, PLACE, run, record, log)
         return carry_out(begin, Steady(), Silent(), by_itself, judge=QuickJudge).exit_code
 
 

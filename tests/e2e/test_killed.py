@@ -2,13 +2,14 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.e2e.program import environment
+from tests.e2e.program import ROOT, SOURCES, environment
 
 from cuda_agent.history import read
 from cuda_agent.trajectory import CallStarted, Judged, MessageAdded, Observation, RunStarted, Stopped, TurnEnded
@@ -25,7 +26,7 @@ def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         [sys.executable, str(PROGRAM), str(run), str(request.param), str(KILLS)],
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment(PYTHONPATH=os.pathsep.join([*SOURCES, str(ROOT)])),
     )
     assert done.returncode == 0, done.stderr
     return run, json.loads(done.stdout)

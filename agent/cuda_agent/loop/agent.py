@@ -24,7 +24,7 @@ from cuda_agent_tools.sandbox import SandboxLost
 _LATE = "the run's time limit is reached."
 _UNKNOWN = (
     "Interrupted, state unknown: the program was stopped while this call waited or ran. It may have done a part of its"
-    " work or nothing; look before you go on. The shell's directory and variables are those of before this turn."
+    " work or nothing; look before you go on."
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from cuda_agent.errors import ConfigError
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Message, Reply, ToolCall, Usage
+from cuda_agent.llm.replay import reply_of
 from cuda_agent.loop.calls import Repeats
 from cuda_agent.loop.memory import Candidate, Counts, Memory, Turn, Verdicts
 from cuda_agent.loop.referee import has_changed, is_refuting
@@ -136,7 +137,7 @@ class Recall:
                 pass
 
     def _reply(self, state: _State, event: MessageAdded) -> None:
-        reply = _reply_of(event)
+        reply = reply_of(event)
         state.turn = event.turn
         state.messages.append(
             Message("assistant", reply.text, reply.tool_calls, reasoning=reply.reasoning, provider=reply.provider)
@@ -215,23 +216,6 @@ def recall(events: Sequence[Event], times: Sequence[datetime], load: LoadSubmiss
     for event, when in zip(events, times, strict=True):
         found.add(event, when)
     return found
-
-
-def _reply_of(event: MessageAdded) -> Reply:
-    fields: dict[str, Any] = dict(event.usage or {})
-    return Reply(
-        text=event.content,
-        tool_calls=tuple(
-            ToolCall(call["id"], call["name"], call["arguments"], call.get("raw_arguments", ""))
-            for call in event.tool_calls
-        ),
-        usage=Usage(**{key: fields[key] for key in fields if key in Usage.__dataclass_fields__}),
-        finish_reason=event.finish_reason or "stop",  # type: ignore[arg-type]  # as it was written
-        reasoning=event.reasoning,
-        refusal=event.refusal,
-        gave_up=event.gave_up,
-        provider=event.provider,
-    )
 
 
 def _observe(state: _State, event: Observation) -> None:

@@ -29,8 +29,12 @@ class Past:
     """The model was told its task."""
     turn: int
     """The last turn that ended."""
+    replies: Mapping[str, int]
+    """How many replies the model of this name, as it stands in the settings, gave since it took over."""
     workspaces: tuple[str, ...]
     """Every path that the workspace had so far, oldest first."""
+    shell_state: bytes | None = None
+    """The shell's state as the last command left it, where that is still there; a snapshot has that of a turn's end."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Opening:
             marker.unlink(missing_ok=True)
             self._rebuilt = True
         else:
-            self.workspace.restore_shell(snapshot)
+            self.workspace.restore_shell(snapshot, left=self._past.shell_state)
 
     def brief(self, agent: Agent, report: Report, rules: Rules) -> None:
         """Tell the model its task, or let the agent know what it knew.

@@ -44,6 +44,7 @@ class Record:
         cls, run: RunDir, document: Mapping[str, Any], settings: Settings, place: Mapping[str, str]
     ) -> "Record":
         """Go on with the document of a run; what came out of it so far stands."""
+        run.reopen()
         record = cls.__new__(cls)
         record._run = run
         went_on = {"at": _now(), "model": settings.model, "after": document.get("stop"), "status": document["status"]}

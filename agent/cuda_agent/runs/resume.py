@@ -20,11 +20,12 @@ from cuda_agent.runs.beginning import Beginning, Past, kept_operator
 from cuda_agent.runs.models import make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
+from cuda_agent.runs.scratch import left_behind
 from cuda_agent.runs.session import Drive, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
 from cuda_agent.snapshots import Snapshots
-from cuda_agent.trajectory import Listener, SandboxStarted
-from cuda_agent.workspace import submission_of
+from cuda_agent.trajectory import Listener, MessageAdded, Resumed, Rewound, RunStarted, SandboxStarted, TurnEnded
+from cuda_agent.workspace import SHELL_FILE, submission_of
 
 CHANGEABLE = ("model", "max_turns", "time_limit_s", "polish", "python")
 """Settings that may differ from those of the run's start; the rules of its verdicts may not."""
@@ -52,12 +53,11 @@ def resume(
     settings = settings_of(document, {key: value for key, value in (changes or {}).items() if value is not None})
     if not ended_too:
         _refuse_ended(document, before, settings, model)
-    run = RunDir.existing(folder)
+    run = RunDir(folder.absolute())
     with run.open_trajectory() as log:
         operator = kept_operator(run, document)
         past = past_of(run, log, more_polish=settings.polish - before.polish)
-        replies = sum(message.role == "assistant" for message in past.memory.messages)
-        chosen = model or make(settings.model, replies=replies if settings.model == before.model else 0)
+        chosen = model or make(settings.model, replies=past.replies.get(settings.model, 0))
         place = _same_place(settings, document["place"])
         record = Record.reopened(run, document, settings, place.described)
         return carry_out(Beginning(settings, operator, place, run, record, log, past), chosen, listener, drive)
@@ -82,19 +82,45 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         ConfigError: something before its end is damaged.
     """
     history = read_history(run.trajectory)
+    if not history.events and run.snapshots.exists():
+        raise ConfigError(f"{str(run.trajectory)!r} is empty, but the run had begun; restore it from a copy.")
     mend(log, history)
     with Snapshots(run.snapshots) as snapshots:  # what is torn off is cut here, and said once
         notices = (*history.notices, *snapshots.notices)
     found = recalled(run, history)
     memory = found.memory()
+    sandboxes = [event for event in history.events if isinstance(event, SandboxStarted)]
+    last = sandboxes[-1] if sandboxes else None
     return Past(
         events=len(history.events),
         notices=notices,
         memory=_with_polish(memory, more_polish),
         briefed=0 in found.turns,
         turn=max(found.turns, default=0),
-        workspaces=tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted)),
+        replies=_replies(history),
+        workspaces=tuple(one.workspace for one in sandboxes),
+        shell_state=left_behind(Path(last.state_dir), SHELL_FILE) if last and last.kind == "local" else None,
     )
+
+
+def _replies(history: History) -> dict[str, int]:
+    """Count the replies of the model that is at work at the end, since it took over and as far as they count."""
+    name, count = "", 0
+    ends: dict[int, tuple[str, int]] = {}
+    for event in history.events:
+        match event:
+            case RunStarted() | Resumed() if event.settings.get("model") != name:
+                name, count = str(event.settings.get("model")), 0
+            case MessageAdded(role="assistant"):
+                count += 1
+            case TurnEnded():
+                ends[event.turn] = (name, count)
+            case Rewound():
+                then, before = ends[event.turn]
+                count = before if then == name else 0
+            case _:
+                pass
+    return {name: count}
 
 
 def _with_polish(memory: Memory, more: int) -> Memory:

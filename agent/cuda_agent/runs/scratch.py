@@ -37,6 +37,23 @@ def scratch(root: Path | None = None) -> Iterator[Path]:
         os.close(lock)
 
 
+def left_behind(folder: Path, name: str, *, max_bytes: int = 8 << 20) -> bytes | None:
+    """Return a file of a directory that a dead run left, if both are there; a link or a special file is none."""
+    if not _OURS.fullmatch(folder.name):
+        return None
+    with suppress(OSError):
+        inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=inside), "rb") as file:
+                about = os.fstat(file.fileno())
+                if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_size <= max_bytes:
+                    return file.read(max_bytes)
+        finally:
+            os.close(inside)
+    return None
+
+
 def remove_orphans(base: Path, *, older_than_s: float = NEW_S) -> int:
     """Remove what dead runs of this user left in `base`, and return how many there were."""
     count = 0

@@ -137,7 +137,8 @@ class _Work:
             place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace))
             stack.callback(self.signals.shield)
             turn = past.memory.turn if past else 0
-            trajectory.add(SandboxStarted(turn, begin.place.kind, place.sandbox.workspace))
+            sandbox = place.sandbox
+            trajectory.add(SandboxStarted(turn, begin.place.kind, sandbox.workspace, sandbox.state_dir))
             clock = Clock(
                 begin.settings.time_limit_s,
                 self.signals,

@@ -88,7 +88,7 @@ def fork(
     target = (run_dir or _default(parent.path, turn)).absolute()
     child = RunDir.create(target, document["operator"]["name"])
     try:
-        _copy(parent, child, history, turn, settings.model)
+        _copy(parent, child, history, turn)
         child.save(
             {
                 **{key: document[key] for key in ("operator", "versions", "place", "environment", "created")},
@@ -105,13 +105,13 @@ def fork(
     return target
 
 
-def _copy(parent: RunDir, child: RunDir, history: History, turn: int, model: str) -> None:
+def _copy(parent: RunDir, child: RunDir, history: History, turn: int) -> None:
     """Copy the history up to the end of `turn` as it counts, the snapshots and the operator."""
     at = _end_of(history, turn)
     first = history.events[0]
     if not isinstance(first, RunStarted):
         raise ConfigError(f"{str(parent.trajectory)!r} does not begin with the start of a run.")
-    origin = replace(first, model=model, parent={"run": str(parent.path), "turn": turn})
+    origin = replace(first, parent={"run": str(parent.path), "turn": turn})
     with files.writing(child.path):
         data = parent.trajectory.read_bytes()[history.ends[0] + 1 : history.ends[at] + 1]
         files.replace(child.trajectory, line(origin, 0, datetime.now(UTC)) + b"\n" + data)

@@ -1,16 +1,25 @@
 """The two programs that run inside a sandbox to read a workspace and to put it back; standard library only.
 
-Nothing else runs in the sandbox meanwhile. They follow no link, and what they cannot read they name.
+They follow no link, and what they cannot read they name; background commands may still run beside them. Reading happens
+at every turn: it imports next to nothing, and its fields are separated by NULs, which no name and no target can hold.
 """
 
 CAPTURE = r"""
-import hashlib, json, os, stat, sys, time
+import os, stat, sys, time
+try:
+    from _sha2 import sha256
+except ImportError:
+    try:
+        from _sha256 import sha256
+    except ImportError:
+        from hashlib import sha256
 
-options = json.load(sys.stdin)
-known = set(options["known"])
-bounds = options["bounds"]
-max_file, left, names_left, name_bytes = (bounds[key] for key in ("file_bytes", "all_bytes", "names", "name_bytes"))
-deadline = time.monotonic() + bounds["seconds"]
+given = sys.stdin.buffer.read().split(b"\0")
+max_file, max_all, names_left, name_bytes, milliseconds = map(int, given[:5])
+state = {os.fsdecode(given[5]): os.fsdecode(given[6])}
+known = set(map(bytes.decode, given[7:]))
+left = max_all
+deadline = time.monotonic() + milliseconds / 1000
 entries, sent, out = {}, [], sys.stdout.buffer
 
 
@@ -32,7 +41,7 @@ def read(path, limit):
 
 def keep_file(name, path, about):
     global left
-    limit = min(left, bounds["all_bytes"] if is_submission(name) else max_file)
+    limit = min(left, max_all if is_submission(name) else max_file)
     if about.st_size > limit:
         return note(name, "skipped", "too large" if left > max_file else "the limit of all files is reached", about)
     try:
@@ -42,7 +51,7 @@ def keep_file(name, path, about):
     if data is None or len(data) > limit:
         return note(name, "skipped", "it changed while it was read", about)
     left -= len(data)
-    digest = hashlib.sha256(data).hexdigest()
+    digest = sha256(data).hexdigest()
     entries[name] = ("file", digest, stat.S_IMODE(about.st_mode), len(data))
     if digest not in known:
         known.add(digest)
@@ -70,7 +79,7 @@ def list_folder(name, path, about):
         with os.scandir(path) as found:
             for one in found:
                 names.append(one.name)
-                size += 6 * (len(name) + len(one.name)) + 150  # at most, as JSON
+                size += 6 * (len(name) + len(one.name)) + 150  # more than will be written of it
                 if len(names) > names_left or size > name_bytes:
                     reason = "too many files"
                     break
@@ -100,12 +109,17 @@ while waiting:
         continue
     prefix = "" if folder == "." else folder + "/"
     waiting += [prefix + one for one in reversed(below)]
-for name, path in options["state"].items():
+for name, path in state.items():
     try:
         keep(name, path)
     except OSError:
         pass
-index = json.dumps({"entries": entries, "sent": sent}).encode()
+fields = [str(len(sent)).encode()]
+for digest, size in sent:
+    fields += [digest.encode(), str(size).encode()]
+for name, (kind, content, mode, size) in entries.items():
+    fields += [os.fsencode(name), kind.encode(), os.fsencode(content), str(mode).encode(), str(size).encode()]
+index = b"\0".join(fields)
 out.write(index + len(index).to_bytes(8, "big"))
 """
 

@@ -6,10 +6,11 @@ import pytest
 
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
-from cuda_agent.history import mend, read, read_history
+from cuda_agent.history import mend, read, read_history, standing
 from cuda_agent.trajectory import (
     CallChanged,
     CallStarted,
+    Event,
     Forked,
     Judged,
     Known,
@@ -34,7 +35,7 @@ EVENTS: list[Known] = [
     RunStarted("op", "0" * 64, "scripted", {"max_turns": 3}, {"torch": "2"}, {"run": "/r", "turn": 2}),
     StageStarted(0, "analyze"),
     MessageAdded(1, "assistant", "plän\u2028 \ud800", tool_calls=[{"id": "a", "name": "Bash", "arguments": None}]),
-    SandboxStarted(0, "local", "/w"),
+    SandboxStarted(0, "local", "/w", "/s"),
     CallStarted(1, "a", "Bash", {"command": "ls"}),
     CallChanged(1, "a", "Bash", {"command": "ls -l"}, {"name": "Bash", "arguments": {"command": "ls"}}),
     Observation(1, "a", "Bash", "out\nput", False, 0.25),
@@ -169,3 +170,24 @@ def test_a_later_schema_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t").write_text('{"schema": 2, "seq": 0, "type": "notice"}\n')
     with pytest.raises(ConfigError, match="later version"):
         read(tmp_path / "t")
+
+
+def ended(turn: int) -> TurnEnded:
+    return TurnEnded(turn, "", "", {})
+
+
+def test_what_was_gone_back_over_no_longer_stands() -> None:
+    said = [Notice(turn, str(turn)) for turn in range(4)]
+    events: list[Event] = [
+        said[0],
+        ended(0),
+        said[1],
+        ended(1),
+        said[2],
+        Rewound(1, 2),
+        said[3],
+        ended(2),
+        Rewound(0, 2),
+        said[2],
+    ]
+    assert standing(events) == [said[0], ended(0), said[2]]

@@ -87,7 +87,7 @@ def sit(tmp_path: Path) -> Open:
         )
         settings = Settings(operator=MODEL)
         trajectory.add(RunStarted("op", "0", "scripted", settings.model_dump(mode="json"), {}))
-        trajectory.add(SandboxStarted(0, "local", sandbox.workspace))
+        trajectory.add(SandboxStarted(0, "local", sandbox.workspace, sandbox.state_dir))
         agent.say("You are helpful.", role="system")
         agent.say("Optimise this.")
         agent.briefed()

@@ -111,7 +111,7 @@ OWN = Stopped(3, "stuck", "why")
     ("events", "reason"),
     [
         ([OWN], StopReason.STUCK),
-        ([OWN, Resumed(3, "m", {}), Notice(3, "x"), SandboxStarted(3, "local", "/w")], StopReason.STUCK),
+        ([OWN, Resumed(3, "m", {}), Notice(3, "x"), SandboxStarted(3, "local", "/w", "/s")], StopReason.STUCK),
         ([Stopped(3, "interrupted")], None),
         ([Stopped(3, "a later version's")], None),
         ([OWN, Rewound(1)], None),
