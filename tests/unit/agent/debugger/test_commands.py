@@ -298,3 +298,15 @@ def test_a_profile_of_the_models_own_is_shown(sit: Open) -> None:
     profile = Report(command="profile", status="measured", submission_sha256="x", checked_calls=7)
     table = sit([calls(call("Nothing", "a"))], steps=[[profile]])
     assert "The model's own last profile" in table.talk("s", "show")
+
+
+def test_polish_set_at_the_end_lets_the_run_go_on_for_so_many_turns(sit: Open) -> None:
+    turns = [calls(call("Write", f"w{n}", text=str(n)), call("Profile", f"p{n}")) for n in range(4)]
+    table = sit(
+        turns, [report("win", 2.0 + n) for n in range(4)], [report("win", 2.0 + n, final=True) for n in range(4)]
+    )
+    text = table.talk("c", "set polish 2", "c", "p ledger")
+    assert text.count("The run is over: target_reached") == 2
+    assert table.agent.turn == 3
+    assert re.search(r"turn 3 +in loop +win +4x", text)
+    assert table.agent.stop is not None
