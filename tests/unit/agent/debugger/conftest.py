@@ -35,6 +35,27 @@ from cuda_agent_judge.report import Report
 MODEL = Path(__file__).resolve().parents[4] / "examples/diag_matmul/model.py"
 
 
+def keeping_of(
+    run: RunDir, sandbox: FakeSandbox, files: Files, trajectory: Trajectory, *, real: bool
+) -> tuple[Workspace, Keeping]:
+    """The workspace, and who keeps it: by real commands, or from the files in hand."""
+    store = Snapshots(run.snapshots)
+    workspace = Workspace(sandbox, store, python=sys.executable)
+
+    def capture(turn: int) -> Captured:
+        tree = {name: Name("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
+        kept = store.record(turn, tree)
+        return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
+
+    return workspace, Keeping(workspace.capture if real else capture, trajectory)
+
+
+def feed(judge: FakeJudge, steps: Sequence[Sequence[Report]]) -> None:
+    """Let the judge's records hold these reports, some more at each look."""
+    queue = [list(some) for some in steps]
+    cast(Any, judge).new_steps = lambda: queue.pop(0) if queue else []
+
+
 @pytest.fixture
 def sit(tmp_path: Path) -> Open:
     """Open a run with a scripted model, a judge of lists and a sandbox of real commands in front of a person.
@@ -67,15 +88,7 @@ def sit(tmp_path: Path) -> Open:
         referee = Referee(judge, run, trajectory, finals=bounds.finals)
         model = ScriptedModel(script)
         calls = Calls([Write(files), Profile(judge, files), *tools], trajectory)
-        store = Snapshots(run.snapshots)
-        workspace = Workspace(sandbox, store, python=sys.executable)
-
-        def capture(turn: int) -> Captured:
-            tree = {name: Name("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
-            kept = store.record(turn, tree)
-            return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
-
-        keeping = Keeping(workspace.capture if real_files else capture, trajectory)
+        workspace, keeping = keeping_of(run, sandbox, files, trajectory, real=real_files)
         agent = Agent(
             model=model,
             calls=calls,
@@ -92,23 +105,21 @@ def sit(tmp_path: Path) -> Open:
         agent.say("You are helpful.", role="system")
         agent.say("Optimise this.")
         agent.briefed()
-        queue = [list(some) for some in steps]
-        judging = cast(Any, judge)
-        judging.new_steps = lambda: queue.pop(0) if queue else []
+        feed(judge, steps)
         session = Session(
-            agent=agent,
-            chair=Chair(agent, settings, sandbox, trajectory, {}),
-            person=Person(agent, calls, referee, trajectory, keeping),
-            referee=referee,
-            judge=judging,
-            sandbox=sandbox,
-            workspace=workspace,
-            settings=settings,
-            run=run,
-            record=Record(run, load(MODEL), settings, {}),
-            trajectory=trajectory,
-            signals=signals,
-            clock=clock,
+            agent,
+            Chair(agent, settings, sandbox, trajectory, {}),
+            Person(agent, calls, referee, trajectory, keeping),
+            referee,
+            cast(Any, judge),
+            sandbox,
+            workspace,
+            settings,
+            run,
+            Record(run, load(MODEL), settings, {}),
+            trajectory,
+            signals,
+            clock,
         )
         written: list[str] = []
         typed = TypedLines(lines)

@@ -7,44 +7,12 @@ import pytest
 from tests.unit.agent.debugger.table import Open, raises
 from tests.unit.agent.fakes import DONE, call, calls, report
 
-from cuda_agent.debugger.commands import COMMANDS, find
-from cuda_agent.debugger.console import words_for
 from cuda_agent.debugger.screen import plain
 from cuda_agent.errors import UsageError
 from cuda_agent.llm.model import Reply, ToolCall, Usage
 from cuda_agent_judge.report import OutputError, Report
 
 ESCAPES = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J \u202ebidi \r\x08\0 end"
-
-
-@pytest.mark.parametrize(
-    ("typed", "name"),
-    [
-        ("s", "step"),
-        ("n", "next"),
-        ("c", "continue"),
-        ("cont", "continue"),
-        ("unt", "until"),
-        ("b", "break"),
-        ("cl", "delete"),
-        ("l", "list"),
-        ("p", "print"),
-        ("q", "quit"),
-        ("h", "help"),
-        ("?", "help"),
-        ("!", "sh"),
-        ("di", "diff"),
-        ("f", "fork"),
-        ("step", "step"),
-    ],
-)
-def test_names_and_abbreviations(typed: str, name: str) -> None:
-    assert find(typed).name == name
-
-
-def test_a_beginning_that_several_commands_share_is_refused() -> None:
-    with pytest.raises(UsageError, match="'d' may be delete or diff"):
-        find("d")
 
 
 MISTAKES = [
@@ -271,24 +239,6 @@ def test_sh_runs_beside_the_model(sit: Open) -> None:
     assert table.said() == []
 
 
-def test_completion(sit: Open) -> None:
-    table = sit([calls(call("Write", "a", text="A"))])
-    table.talk("s", "b Write")
-    assert set(words_for(table.desk, "s")) >= {"step", "sh", "skip", "say", "set", "show"}
-    assert "failed-compile" in words_for(table.desk, "b f")
-    assert words_for(table.desk, "b Wr") == ["Write"]
-    assert set(words_for(table.desk, "print to")) == {"tokens", "todos"}
-    assert words_for(table.desk, "edit ") == ["text="]
-    assert words_for(table.desk, "delete ") == ["1"]
-    assert words_for(table.desk, "nonsense x") == ()
-    assert words_for(table.desk, "set max_turns 3") == ()
-
-
-def test_help_tells_of_every_command(sit: Open) -> None:
-    text = sit([]).talk("help", *(f"help {command.name}" for command in COMMANDS))
-    assert all(command.name in text for command in COMMANDS)
-
-
 def test_plain_keeps_what_can_be_read() -> None:
     assert plain("a\r\nb\tc é 漢") == "a\nb   c é 漢"
     assert "\x1b" not in plain(ESCAPES)
@@ -298,3 +248,15 @@ def test_a_profile_of_the_models_own_is_shown(sit: Open) -> None:
     profile = Report(command="profile", status="measured", submission_sha256="x", checked_calls=7)
     table = sit([calls(call("Nothing", "a"))], steps=[[profile]])
     assert "The model's own last profile" in table.talk("s", "show")
+
+
+def test_polish_set_at_the_end_lets_the_run_go_on_for_so_many_turns(sit: Open) -> None:
+    turns = [calls(call("Write", f"w{n}", text=str(n)), call("Profile", f"p{n}")) for n in range(4)]
+    table = sit(
+        turns, [report("win", 2.0 + n) for n in range(4)], [report("win", 2.0 + n, final=True) for n in range(4)]
+    )
+    text = table.talk("c", "set polish 2", "c", "p ledger")
+    assert text.count("The run is over: target_reached") == 2
+    assert table.agent.turn == 3
+    assert re.search(r"turn 3 +in loop +win +4x", text)
+    assert table.agent.stop is not None
