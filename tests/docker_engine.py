@@ -11,6 +11,8 @@ from cuda_agent.sandbox.docker.layout import GIB, Limits
 from cuda_agent_tools.sandbox import SandboxError
 
 IMAGE = os.environ.get("CUDA_AGENT_TEST_IMAGE", "cuda-agent-sandbox:test")
+BASE = "cuda-agent-test-base:bookworm"
+"""What scripts/test_docker.sh builds the image on."""
 LIMITS = Limits(memory_bytes=4 * GIB, cpus=2.0)
 
 
