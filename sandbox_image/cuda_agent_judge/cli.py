@@ -64,6 +64,10 @@ def _serve(options: argparse.Namespace, session: Session, workspace: Path) -> in
 def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
+    report_file = None if options.report is None else options.report.absolute()
+    # torch starts programs, a Python with `-c` among them: in a workspace these would import what lies there.
+    os.chdir("/")
+    os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
     # torch takes seconds to import: only once the call itself is known to be sound.
     from cuda_agent_judge.commands import Request, execute
     from cuda_agent_judge.processes import JudgeFault
@@ -78,8 +82,8 @@ def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> in
         return 130
     if report.command in ("verify", "profile", "verdict"):
         session.record(report)
-    if options.report is not None:
-        output.write_report(options.report, report)
+    if report_file is not None:
+        output.write_report(report_file, report)
     with contextlib.suppress(BrokenPipeError):
         output.show(report, as_json=options.json)
     return output.exit_code(report)

@@ -16,6 +16,7 @@ from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
+from cuda_agent_judge.toolchain import compilers
 from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
 
 _SHARING = "sharing_fault"
@@ -94,7 +95,9 @@ def _run(
 
 
 def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
-    judgement = Judgement(request.session, report, ends)
+    needed = None if sealed is None else [sealed.folder, *compilers(request.session.target)]
+    builder = None if needed is None else isolation.candidate_identity(needed)
+    judgement = Judgement(request.session, report, ends, builder)
     task = _task(request, sealed, judgement)
     try:
         task()
