@@ -269,10 +269,10 @@ class Judge:
 
 def _judge_files() -> dict[str, bytes]:
     """The judge, by name below a state directory."""
-    files = {f"{home('')}/__main__.py": judge_main().read_bytes()}
-    files |= {f"{home('')}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
     # The judge builds with its own binding files.
-    return files | {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
+    parts = {"cuda_agent_judge": judge_package(), "workspace": workspace_template()}
+    files = {f"{part}/{name}": data for part, folder in parts.items() for name, data in tree(folder).items()}
+    return _below(f"{home('')}/", {"__main__.py": judge_main().read_bytes(), **files})
 
 
 def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
