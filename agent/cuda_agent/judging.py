@@ -241,11 +241,10 @@ class Judge:
 
 
 def _judge_files() -> dict[str, bytes]:
-    """The judge, by name below a state directory."""
-    files = {f"{home('')}/__main__.py": judge_main().read_bytes()}
-    files |= {f"{home('')}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
-    # The judge builds with its own binding files.
-    return files | {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
+    """The judge, by name below a state directory; it builds with binding files of its own."""
+    parts = {"cuda_agent_judge": judge_package(), "workspace": workspace_template()}
+    files = {f"/{part}/{name}": data for part, folder in parts.items() for name, data in tree(folder).items()}
+    return _below(home(""), files | {"/__main__.py": judge_main().read_bytes()})
 
 
 def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
@@ -254,13 +253,13 @@ def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
     return {**files, f"{session('')}/session.json": json.dumps(asdict(rules)).encode()}
 
 
-def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{state_dir}{name}": data for name, data in files.items()}
-
-
 def is_submission_file(name: str) -> bool:
     """Say whether a path relative to the workspace belongs to a submission."""
     return name == SUBMISSION or PurePosixPath(name).parts[:1] == ("kernels",)
+
+
+def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{state_dir}{name}": data for name, data in files.items()}
 
 
 def _record(line: bytes) -> Report | None:

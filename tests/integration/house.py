@@ -1,23 +1,23 @@
 """A container with everything that a run has in it: the workspace, the judge's session and the judge that serves it."""
 
 import tempfile
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests import docker_engine
 
-from cuda_agent.judging import Judge, Rules, Submission, home, session, write_files
+from cuda_agent.judging import Judge, Rules, Submission, session, write_files
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
 from cuda_agent.sandbox.docker.container import Container
-from cuda_agent.sandbox.docker.layout import JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
+from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
+from cuda_agent.sandbox.docker.service import SOCKET_VARIABLE, JudgeService
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.workspace import Workspace
-from cuda_agent_tools.sandbox import ExecResult, SandboxError
+from cuda_agent_tools.sandbox import ExecResult
 
 OPERATOR = """# the pristine operator
 import torch
@@ -75,30 +75,11 @@ def opened(folder: Path, limits: Limits = docker_engine.LIMITS) -> Iterator[Hous
     """Start it; the operator's file is put into `folder`."""
     (folder / "model.py").write_text(OPERATOR)
     with docker_engine.running(limits, run="escape") as container:
-        model = DockerSandbox(container, MODEL, extra_env={"CUDA_AGENT_JUDGE_SOCKET": JUDGE_SOCKET})
+        model = DockerSandbox(container, MODEL, extra_env={SOCKET_VARIABLE: JUDGE_SOCKET})
         trusted = DockerSandbox(container, TRUSTED)
-        judge = Judge(trusted, python=PYTHON)
+        judge = Judge(trusted, python=PYTHON, judge_home=JUDGE_HOME)
         judge.install(load(folder / "model.py"), Rules(libraries="any"))
         house = House(container, model, trusted, judge)
         house.start_over()
-        serving = _serve(trusted)
+        JudgeService(trusted, session(trusted.state_dir)).start()
         yield house
-        container.stop()
-        serving.join()
-
-
-def _serve(trusted: DockerSandbox) -> threading.Thread:
-    trusted.exec(["mkdir", "-p", str(Path(JUDGE_SOCKET).parent)])
-    state = trusted.state_dir
-    argv = [PYTHON, "-I", home(state), "serve", "--session", session(state), "--workspace", WORKSPACE]
-    ready = threading.Event()
-
-    def serve() -> None:
-        with suppress(SandboxError):  # it is ended with its container
-            trusted.exec([*argv, "--socket", JUDGE_SOCKET], timeout_s=3600, on_output=lambda data: ready.set())
-        ready.set()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert ready.wait(60)
-    return thread

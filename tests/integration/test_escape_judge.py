@@ -201,7 +201,6 @@ def test_what_is_planted_in_the_workspace_runs_as_nobody_but_the_model(place: Ho
            "PATH": "/workspace:/usr/bin:/bin", "LD_PRELOAD": "/workspace/x.so"}  # fmt: skip
     place.model.exec(["/opt/cuda-agent/venv/bin/python3", "-m", "utils.verification"], env=env, timeout_s=300)
     assert place.judge.verdict().status in ("win", "tie", "slower", "inconclusive")
-    assert place.judge.final_verdict(place.submission()).passed
     ran = place.sh("ls /tmp | grep ran-as").stdout.decode().split()
     assert "ran-as-0" not in ran
     assert "ran-as-65534" not in ran
