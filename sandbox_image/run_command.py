@@ -9,7 +9,7 @@ and keeps the connection open; when it closes, the command is killed. stdout and
 everything it started is dead, both get a last line, `\0cuda-agent <nonce> ANSWER\n`. ANSWER is the supervisor's, and
 behind it the limits of the container that were met meanwhile: `oom`, `pids`, `full PATH`.
 
-`run_command.py sweep` kills what was left by commands whose run_command.py was killed itself.
+`run_command.py sweep` first kills what was left by commands whose run_command.py was killed itself.
 """
 
 import os
@@ -39,7 +39,6 @@ def main() -> None:
     """Serve one request."""
     if sys.argv[1:] == ["sweep"]:
         sweep()
-        return
     control, streams = os.dup(0), (os.dup(1), os.dup(2))
     nonce, uid, request, stdin = _receive(control)
     os.dup2(_as_file(stdin), 0)

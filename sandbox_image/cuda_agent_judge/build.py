@@ -36,6 +36,7 @@ LIBRARY = "cuda_extension.so"
 KEPT_LIBRARIES = 4
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STABLE = re.compile(r"\bREGISTER_KERNEL\s*\(")
 _PUBLISHED = re.compile(r"\bREGISTER_BINDING\s*\(")
 _PYBIND = re.compile(r"\bPYBIND11_MODULE\s*\(\s*(\w+)")
 _UNRESOLVED = re.compile(r"undefined reference to [`'\"](.+?)['\"]\s*$", re.MULTILINE)
@@ -161,7 +162,8 @@ class _Build:
         Submission(kernels).write(sealed)
         for name in BINDING_FILES:
             write_if_changed(sealed / name, (self.template / name).read_bytes())
-        return [*(["binding.cpp"] if self.style == "stable" else []), *kernel_sources(self.submission)]
+        own_module = any(_PYBIND.search(text) for text in _texts(self.submission).values())
+        return [*([] if own_module else ["binding.cpp"]), *kernel_sources(self.submission)]
 
     def _run(self, jobs: list[Job], cwd: Path) -> list[Finished]:
         scratch = self.out_dir / "tmp"
@@ -232,21 +234,31 @@ def _style(submission: Submission, target: Target) -> Style:
             raise BuildFault(f"{name} would not be built: name it .cpp")
     if target == "cpu" and (cuda := next((name for name in sources if name.endswith(".cu")), None)):
         raise BuildFault(f"{cuda} is CUDA, but the target is cpu: write it in C++ as {cuda.removesuffix('.cu')}.cpp")
-    style: Style = "stable" if sources else "none"
-    for name in sources:
-        text = _COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace"))
-        if _PUBLISHED.search(text):
-            raise BuildFault(
-                f"{name} uses REGISTER_BINDING, which is not built yet: register with REGISTER_KERNEL of "
-                "binding_registry.h, or put PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) into this file"
-            )
-        module = _PYBIND.search(text)
-        if module is None:
-            continue
-        style = "pybind"
-        if module[1] not in ("TORCH_EXTENSION_NAME", "cuda_extension"):
+    texts = _texts(submission)
+    users = {
+        word: [name for name, text in texts.items() if word.search(text)] for word in (_STABLE, _PUBLISHED, _PYBIND)
+    }
+    used = [names[0] for names in users.values() if names]
+    if len(used) > 1:
+        raise BuildFault(
+            f"{used[0]} and {used[1]} register their functions in different ways: use one of REGISTER_KERNEL, "
+            "REGISTER_BINDING and PYBIND11_MODULE in all files"
+        )
+    for name in users[_PYBIND]:
+        module = _PYBIND.search(texts[name])
+        if module and module[1] not in ("TORCH_EXTENSION_NAME", "cuda_extension"):
             raise BuildFault(f"{name} names its module {module[1]}: write PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)")
-    return style
+    if not sources:
+        return "none"
+    return "pybind" if users[_PUBLISHED] or users[_PYBIND] else "stable"
+
+
+def _texts(submission: Submission) -> dict[str, str]:
+    """The sources without their comments."""
+    return {
+        name: _COMMENT.sub(" ", submission.files[name].decode("utf-8", "replace"))
+        for name in kernel_sources(submission)
+    }
 
 
 def _binding_note(workspace: Path, template: Path) -> str:

@@ -50,7 +50,7 @@ class Candidate:
 
     def __init__(self) -> None:
         self._cudart: Cudart | None = None
-        self._extension: ModuleType | None = None
+        self._own_modules: list[ModuleType] = []
         self._model: Callable[..., Any] = _nothing
         self._current: Any = None
         self._previous: Any = None
@@ -97,9 +97,12 @@ class Candidate:
     def _load(self, body: dict[str, Any]) -> dict[str, Any]:
         library = body["library"]
         try:
-            self._extension = extension.install(Path(library) if library else None, body["style"])
+            built = extension.install(Path(library) if library else None, body["style"])
         except (ImportError, OSError) as error:
             raise SubmissionFault(f"the built library does not load: {error}") from error
+        self._own_modules = extension.watch_loading()
+        if built is not None:
+            self._own_modules.append(built)
         source = Path(body["source"])
         module = ModuleType("model_new")
         module.__file__ = str(source)
@@ -195,7 +198,7 @@ class Candidate:
         return self._model(*args, **kwargs)
 
     def _audit(self, body: dict[str, Any]) -> dict[str, Any]:
-        return policy.audit(self._call, self._extension)
+        return policy.audit(self._call, self._own_modules)
 
     def _give_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy the weights as they are now back into the shared area."""

@@ -1,7 +1,8 @@
-"""`import cuda_extension` inside the candidate worker, the same in both binding styles."""
+"""`import cuda_extension` inside the candidate worker, the same in both binding styles; what else it built is noted."""
 
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -60,3 +61,21 @@ def install(library: Path | None, style: str) -> ModuleType | None:
     torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     sys.modules[NAMESPACE] = _StableExtension(NAMESPACE)
     return None
+
+
+def watch_loading() -> list[ModuleType]:
+    """From now on note the extension modules that are loaded from outside the interpreter's own folders.
+
+    They are what a submission built by itself (load_inline): the list grows with each of them.
+    """
+    loaded: list[ModuleType] = []
+    installed = tuple({os.path.realpath(folder) for folder in (sys.prefix, sys.base_prefix, *torch.__path__)})
+    execute = importlib.machinery.ExtensionFileLoader.exec_module
+
+    def exec_module(self: importlib.machinery.ExtensionFileLoader, module: ModuleType) -> None:
+        execute(self, module)
+        if not os.path.realpath(self.path).startswith(installed):
+            loaded.append(module)
+
+    importlib.machinery.ExtensionFileLoader.exec_module = exec_module  # type: ignore[method-assign]
+    return loaded

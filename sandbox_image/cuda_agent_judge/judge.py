@@ -18,6 +18,9 @@ from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_inte
 from cuda_agent_judge.submission import Sealed
 from cuda_agent_judge.workers import Refused, Workers
 
+_BUILDS_ITSELF = b"cpp_extension"
+"""In a model_new.py that has kernels built while it is imported (load_inline), for which it gets a build's time."""
+
 
 class Judgement:
     """One command's way to its report."""
@@ -124,7 +127,9 @@ class Judgement:
             library = str(sealed.folder / built.library.name)
             shutil.copyfile(built.library, library)
         load = {"library": library, "style": built.style, "source": str(sealed.module)}
-        self._workers.ask_candidate(Kind.LOAD, load)
+        builds = _BUILDS_ITSELF in sealed.module.read_bytes()
+        limit_s = max(session.call_timeout_s, session.build_timeout_s) if builds else session.call_timeout_s
+        self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
 
     def _memory(self) -> None:
         peaks = {"eager": self._workers.ask_reference(Kind.MEMORY, {"side": "eager"})["bytes"]}

@@ -5,7 +5,7 @@ torch.compile from hiding it), the profiler also sees ATen called from inside th
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
@@ -39,12 +39,15 @@ class Audit(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def audit(call: Callable[[], Any], extension: ModuleType | None) -> dict[str, Any]:
-    """Make one call and say which refused operations and whether any own function ran."""
+def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType]) -> dict[str, Any]:
+    """Make one call and say which refused operations and whether any own function ran.
+
+    `own_modules` are the pybind modules that were built from the submission.
+    """
     mode = Audit()
     own: set[str] = set()
     recording = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    with recording as profile, mode, _watched(extension, own):
+    with recording as profile, mode, _watched(own_modules, own):
         call()
     names = mode.names | {event.name for event in profile.events() if "::" in event.name}
     own |= {name for name in names if name.startswith(NAMESPACE + "::")}
@@ -95,9 +98,9 @@ def _is_composite(overload: Any) -> bool:
 
 
 @contextmanager
-def _watched(extension: ModuleType | None, own: set[str]) -> Iterator[None]:
-    """Note calls into a pybind module, whose functions no dispatcher sees."""
-    functions = {id(v): k for k, v in vars(extension).items() if callable(v)} if extension is not None else {}
+def _watched(modules: Iterable[ModuleType], own: set[str]) -> Iterator[None]:
+    """Note calls into pybind modules, whose functions no dispatcher sees."""
+    functions = {id(v): k for module in modules for k, v in vars(module).items() if callable(v)}
 
     def observe(frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call" and id(argument) in functions:

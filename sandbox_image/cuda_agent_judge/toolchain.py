@@ -19,6 +19,9 @@ _VENDOR = ("cublas", "cublasLt", "cudnn")
 _CXX_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp", "-fno-math-errno", "-fmax-errors=20")
 
 
+_PYBIND_DEFINES = ("-DTORCH_EXTENSION_NAME=cuda_extension", "-D_GLIBCXX_USE_CXX11_ABI=1", "-DCUDA_AGENT_PYBIND")
+
+
 class ToolchainFault(Exception):
     """A compiler or a header is missing; the text is one sentence."""
 
@@ -44,7 +47,7 @@ class Toolchain:
 
     def compile_command(self, source: str, object_file: Path, depfile: Path, style: Style) -> list[str]:
         """The command that compiles one source, run in the folder of the sealed sources."""
-        defines = ["-DTORCH_EXTENSION_NAME=cuda_extension", "-D_GLIBCXX_USE_CXX11_ABI=1"] if style == "pybind" else []
+        defines = list(_PYBIND_DEFINES) if style == "pybind" else []
         includes = ["-I.", *(word for folder in self._includes(style) for word in ("-isystem", str(folder)))]
         files = ["-MD", "-MF", str(depfile), "-c", source, "-o", str(object_file)]
         if self.cuda is None:
@@ -127,7 +130,7 @@ def find_toolchain(target: Target, style: Style, arch: str | None = None) -> Too
     torch = Path(next(iter(spec.submodule_search_locations)))
     if style == "pybind" and not (Path(sysconfig.get_path("include")) / "Python.h").exists():
         raise ToolchainFault(
-            "a PYBIND11_MODULE source needs Python.h, which the sandbox's Python lacks: "
+            "REGISTER_BINDING and PYBIND11_MODULE need Python.h, which the sandbox's Python lacks: "
             "register with REGISTER_KERNEL (binding_registry.h), or install python3-dev"
         )
     return Toolchain(cxx, torch, _find_cuda(arch) if target == "cuda" else None)

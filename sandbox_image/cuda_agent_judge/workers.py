@@ -194,22 +194,27 @@ class Workers:
             self.turns.wake_submission()
 
     def ask_candidate(
-        self, kind: Kind, body: dict[str, Any] | None = None, sent: Callable[[], None] | None = None
+        self,
+        kind: Kind,
+        body: dict[str, Any] | None = None,
+        sent: Callable[[], None] | None = None,
+        limit_s: float | None = None,
     ) -> dict[str, Any]:
-        """Order the candidate worker and wait; `sent` is called when the order is out.
+        """Order the candidate worker and wait, `limit_s` instead of a call's time; `sent` is called when it is out.
 
         Raises:
             Refused: there is no proper answer; the status says whose kind of failure it is.
         """
         channel = self._ends.candidate
+        limit_s = limit_s or self._limit_s
         try:
             channel.send(kind, body or {})
             if sent is not None:
                 sent()
-            frame = channel.receive(self._limit_s + _GRACE_S)
+            frame = channel.receive(limit_s + _GRACE_S)
         except PeerLate as error:
             what = "importing the submission" if kind is Kind.LOAD else "a call of the submission"
-            raise Refused("timeout", f"{what} did not end within {self._limit_s:g} s; it was killed") from error
+            raise Refused("timeout", f"{what} did not end within {limit_s:g} s; it was killed") from error
         except ProtocolFault as error:
             raise Refused("tampering", f"the submission interfered with the judge: {error}") from error
         except PeerLost as error:

@@ -10,7 +10,38 @@
 // In model_new.py: `import cuda_extension` and `cuda_extension.scale(x, 2.0)`.
 // Types by schema: Tensor = Tensor, int = int64_t, float = double, bool = bool, Tensor? = std::optional<Tensor>,
 // int[] = std::vector<int64_t>, (Tensor, Tensor) = std::tuple<Tensor, Tensor>.
+//
+// REGISTER_BINDING(NAME, function) registers through pybind11 instead: `void function(pybind11::module& m)` calls m.def.
+// Such a file includes <torch/types.h> and <torch/csrc/utils/pybind.h>, which take some 20 times as long to compile. One
+// submission uses one of the two.
 #pragma once
+
+#ifdef CUDA_AGENT_PYBIND
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <vector>
+
+namespace cuda_agent {
+
+using Binding = void (*)(pybind11::module_&);
+
+inline std::vector<Binding>& bindings() {
+  static std::vector<Binding> all;
+  return all;
+}
+
+struct Registered {
+  explicit Registered(Binding binding) { bindings().push_back(binding); }
+};
+
+}  // namespace cuda_agent
+
+#define REGISTER_BINDING(name, function) \
+  static const cuda_agent::Registered cuda_agent_registered_##name([](pybind11::module_& m) { function(m); })
+
+#else
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -70,3 +101,5 @@ inline void check_launch(const char* kernel) {
   CHECK(error == cudaSuccess, kernel, ": ", cudaGetErrorString(error));
 }
 #endif
+
+#endif  // CUDA_AGENT_PYBIND

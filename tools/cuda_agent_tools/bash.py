@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from cuda_agent_tools.arguments import Arguments, parse, schema
+from cuda_agent_tools.background import Jobs
 from cuda_agent_tools.bash_session import session_argv
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 from cuda_agent_tools.terminal_text import halves_text, terminal_text
@@ -35,6 +36,7 @@ class BashArguments(Arguments):
     command: str = Field(min_length=1)
     timeout: int = Field(default=120_000, ge=1, le=MAX_TIMEOUT_MS, description="milliseconds")
     description: str = Field(default="", description="what it does, in a few words")
+    run_in_background: bool = Field(default=False, description="start it and go on; its output goes to a log file")
 
 
 class Bash:
@@ -52,6 +54,7 @@ class Bash:
         """Run commands in `sandbox`, the session's state beside its workspace."""
         self.parameters: dict[str, Any] = schema(BashArguments)
         self._sandbox = sandbox
+        self._jobs = Jobs(sandbox)
 
     def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
         """Run one command.
@@ -61,6 +64,8 @@ class Bash:
             SandboxLost: the sandbox is gone.
         """
         call = parse(BashArguments, arguments, tool=self.name)
+        if call.run_in_background:
+            return ToolResult("\n".join([*self._jobs.news(), self._start(call.command)]))
         result = self._execute(call.command, call.timeout / 1000, on_output)
         parts = [self._shown(result)]
         if result.timed_out:
@@ -68,12 +73,16 @@ class Bash:
         elif result.exit_code:
             meaning = SIGNALS.get(result.exit_code)
             parts.append(f"[exit code {result.exit_code}{f': {meaning}' if meaning else ''}]")
-        return ToolResult("\n".join(parts), is_error=result.timed_out)
+        return ToolResult("\n".join([*parts, *self._jobs.news()]), is_error=result.timed_out)
+
+    def _start(self, command: str) -> str:
+        try:
+            return self._jobs.start(_encoded(command))
+        except OSError as error:
+            raise ToolError(f"Bash: the command could not be started: {error}") from error
 
     def _execute(self, command: str, timeout_s: float, on_output: Callable[[bytes], None] | None = None) -> ExecResult:
-        text = command.encode()
-        if b"\0" in text:
-            raise ToolError("Bash: `command` holds a NUL character; write it as \\0 in printf instead")
+        text = _encoded(command)
         try:
             return self._sandbox.exec(
                 session_argv(self._sandbox.state_dir),
@@ -116,3 +125,10 @@ class Bash:
             f"The shell was restarted in {where} with its last variables. "
             "Commands get no stdin: give input on the command line or by <.]"
         )
+
+
+def _encoded(command: str) -> bytes:
+    text = command.encode()
+    if b"\0" in text:
+        raise ToolError("Bash: `command` holds a NUL character; write it as \\0 in printf instead")
+    return text

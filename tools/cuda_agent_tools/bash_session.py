@@ -71,7 +71,7 @@ __cuda_agent_save() {
   mapfile -t __cuda_agent_names < <(compgen -A function)
   for __cuda_agent_name in "${__cuda_agent_names[@]}"; do
     case $__cuda_agent_name in
-      __cuda_agent_*|trap) ;;
+      __cuda_agent_*|trap|jobs) ;;
       *) declare -f "$__cuda_agent_name" ;;
     esac
   done
@@ -86,11 +86,48 @@ __cuda_agent_save() {
   done <<<"$__cuda_agent_on:"
   echo
 }
+jobs() {
+  builtin jobs "$@"
+  local __cuda_agent_job __cuda_agent_pid __cuda_agent_command
+  for __cuda_agent_job in "${__cuda_agent_state%/*}"/jobs/*.job; do
+    [[ -e $__cuda_agent_job ]] || continue
+    { read -r __cuda_agent_pid && read -r __cuda_agent_command; } <"$__cuda_agent_job"
+    if builtin kill -0 "$__cuda_agent_pid" 2>/dev/null; then
+      printf 'job %s  pid %s  log %s  %s\n' "$(command -p basename "$__cuda_agent_job" .job)" "$__cuda_agent_pid" \
+        "${__cuda_agent_job%.job}.log" "$__cuda_agent_command"
+    fi
+  done
+}
 builtin trap '{ __cuda_agent_exit; } 2>/dev/null' EXIT
 builtin trap 'exit 143' TERM
 """
 # Options are set by the same eval as the command, so that `set -x` shows nothing of ours.
 MAIN = 'eval "$1"; eval "${__cuda_agent_options:+$__cuda_agent_options }$__cuda_agent_command"'
+
+BACKGROUND = r"""
+__cuda_agent_log=$3 __cuda_agent_job=${3%.log}.job
+eval "$1"
+builtin trap - EXIT TERM
+unset -f trap
+printf '%s\n%s\n' "$$" "${__cuda_agent_command//$'\n'/; }" >"$__cuda_agent_job"
+echo "$$"
+{ eval "${__cuda_agent_options:+$__cuda_agent_options }$__cuda_agent_command"; } 2>&1 |
+  command -p stdbuf -o0 head -c LIMIT >"$__cuda_agent_log"
+__cuda_agent_code=${PIPESTATUS[0]}
+command -p rm -f "$__cuda_agent_job"
+exit "$__cuda_agent_code"
+"""
+LOG_BYTES = 100_000_000
+"""A background command that prints more is ended by SIGPIPE, as `| head` would."""
+
+
+def background_argv(state_dir: str, log: str) -> list[str]:
+    """Return the command that runs what it reads on its stdin in a copy of the session, its output in `log` (*.log).
+
+    It prints its process id first and lists itself for `jobs` in a *.job file beside its log as long as it runs.
+    """
+    script = BACKGROUND.replace("LIMIT", str(LOG_BYTES))
+    return ["bash", "--noprofile", "--norc", "-c", script, "bash", PROLOGUE, state_dir, log]
 
 
 def session_argv(state_dir: str) -> list[str]:

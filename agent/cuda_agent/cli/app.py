@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.doctor import doctor
 from cuda_agent.cli.image import image
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(optimize)
 app.command()(judge)
 app.command()(show)
+app.command()(doctor)
 app.add_typer(image, name="image")
 
 

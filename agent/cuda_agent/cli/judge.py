@@ -1,4 +1,4 @@
-"""`cuda-agent judge MODEL.py SUBMISSION_DIR`."""
+"""`cuda-agent judge MODEL.py SUBMISSION`."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,10 @@ from cuda_agent.cli import options
 def judge(
     operator: options.Operator,
     submission: Annotated[
-        Path, typer.Argument(metavar="SUBMISSION_DIR", help="A folder with model_new.py and kernels/.")
+        Path,
+        typer.Argument(
+            metavar="SUBMISSION", help="A folder with model_new.py and kernels/, or one file with ModelNew."
+        ),
     ],
     target: options.Target = None,
     python: options.Python = None,

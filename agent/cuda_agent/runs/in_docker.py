@@ -87,7 +87,9 @@ def _missing_for_cuda(image: Image, devices: list[str]) -> str:
 
 def limits(info: dict[str, Any]) -> Limits:
     """Return what a container may use on a machine that its daemon describes so."""
-    return Limits(memory_bytes=int(info["MemTotal"] * MEMORY_SHARE), cpus=float(info["NCPU"]))
+    # A daemon that cannot limit the processors refuses to be asked for it; memory and processes it only ignores.
+    cpus = float(info["NCPU"]) if info.get("CpuCfsQuota", True) else 0.0
+    return Limits(memory_bytes=int(info["MemTotal"] * MEMORY_SHARE), cpus=cpus)
 
 
 @contextmanager

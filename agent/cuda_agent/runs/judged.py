@@ -18,7 +18,7 @@ from cuda_agent_judge.report import Report
 
 
 def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
-    """Take the final verdict on `folder` (model_new.py, kernels/).
+    """Take the final verdict on `folder` (model_new.py, kernels/), or on a file that is the model_new.py.
 
     Raises:
         ConfigError: there is no submission in it.
@@ -26,7 +26,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
         JudgeError, SandboxError: the machinery failed.
     """
     operator = load(settings.operator)
-    submission = _read(folder)
+    submission = submission_at(folder)
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
         workspace = stack.enter_context(scratch()) / "workspace"
@@ -41,11 +41,20 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     return report
 
 
-def _read(folder: Path) -> Submission:
-    if not (folder / SUBMISSION).is_file():
-        raise ConfigError(f"{str(folder)!r} has no {SUBMISSION}; name a folder with {SUBMISSION} and kernels/.")
-    paths = [folder / SUBMISSION, *sorted((folder / "kernels").rglob("*"))]
-    return Submission({path.relative_to(folder).as_posix(): path.read_bytes() for path in paths if _regular(path)})
+def submission_at(path: Path) -> Submission:
+    """Read a submission: a folder with model_new.py and kernels/ (plain files only), or one model_new.py alone.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if path.is_file():
+        return Submission({SUBMISSION: path.read_bytes()})
+    if not (path / SUBMISSION).is_file():
+        raise ConfigError(
+            f"{str(path)!r} has no {SUBMISSION}; name a folder with {SUBMISSION} and kernels/, or one file."
+        )
+    paths = [path / SUBMISSION, *sorted((path / "kernels").rglob("*"))]
+    return Submission({file.relative_to(path).as_posix(): file.read_bytes() for file in paths if _regular(file)})
 
 
 def _regular(path: Path) -> bool:

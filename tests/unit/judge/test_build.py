@@ -56,13 +56,16 @@ def test_a_stable_abi_submission_builds_and_runs(tmp_path: Path) -> None:
     assert call_scale(result, "stable") == "[2.5, 2.5, 2.5]"
 
 
-def test_a_pybind_submission_builds_the_published_way(tmp_path: Path) -> None:
-    source = """
-    #include <torch/extension.h>
-    torch::Tensor scale(torch::Tensor x, double factor) { return x * factor; }
-    PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scale", &scale); }
-    """
-    result = build(workspace(tmp_path / "ws", {"kernels/scale.cpp": source}), tmp_path / "out", target="cpu")
+MODULE = """
+#include <torch/types.h>
+#include <torch/csrc/utils/pybind.h>
+torch::Tensor scale(torch::Tensor x, double factor) { return x * factor; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scale", &scale); }
+"""
+
+
+def test_a_pybind_module_of_its_own_builds_and_runs(tmp_path: Path) -> None:
+    result = build(workspace(tmp_path / "ws", {"kernels/scale.cpp": MODULE}), tmp_path / "out", target="cpu")
     assert (result.ok, result.style) == (True, "pybind"), result.log
     assert call_scale(result, "pybind") == "[2.5, 2.5, 2.5]"
 

@@ -186,8 +186,13 @@ def test_there_is_always_a_job(tmp_path: Path) -> None:
     assert 1 <= parallel_jobs() <= len(os.sched_getaffinity(0))
 
 
-def test_the_published_registration_is_named_with_what_works_instead(tmp_path: Path, bare: Path) -> None:
-    source = '#include "../binding_registry.h"\nREGISTER_BINDING(scale, register_scale);\n'
-    result = build(workspace(tmp_path / "ws", {"kernels/a.cpp": source}), tmp_path / "out", target="cpu", template=bare)
+@pytest.mark.parametrize(
+    "other", ['REGISTER_KERNEL(scale, "() -> ()");', "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}"]
+)
+def test_two_ways_of_registering_in_one_submission_are_refused(tmp_path: Path, bare: Path, other: str) -> None:
+    files = {"kernels/a.cpp": "REGISTER_BINDING(scale, register_scale);\n", "kernels/b.cpp": other}
+    result = build(workspace(tmp_path / "ws", files), tmp_path / "out", target="cpu", template=bare)
     assert not result.ok
-    assert "REGISTER_KERNEL" in result.reason
+    assert "use one of REGISTER_KERNEL, REGISTER_BINDING and PYBIND11_MODULE" in result.reason
+    assert "kernels/a.cpp" in result.reason
+    assert "kernels/b.cpp" in result.reason

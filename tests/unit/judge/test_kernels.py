@@ -15,6 +15,12 @@ Tensor twice(const Tensor& x) {
 REGISTER_KERNEL(twice, "(Tensor x) -> Tensor");
 """
 }
+KERNEL_LAUNCHER = """
+#include <cstdint>
+extern "C" void twice_launcher(float* out, const float* in, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) out[i] = in[i] > 0 ? 2 * in[i] : 0;
+}
+"""
 IMPORT = "import cuda_extension"
 LINEAR_NEW = """
 import torch
@@ -98,3 +104,56 @@ def test_weights_that_forward_changes_are_refused(judge: Judge) -> None:
 
 
 COPY = SCALE.replace("torch.relu(x) * 2", "x.clone()")
+
+
+# The binding style of the published system: a registry, and pybind11 behind torch's light headers.
+PUBLISHED = {
+    "twice.cpp": KERNEL_LAUNCHER,
+    "twice_binding.cpp": """
+#include <torch/types.h>
+#include <torch/csrc/utils/pybind.h>
+#include "../binding_registry.h"
+
+extern "C" void twice_launcher(float* out, const float* in, int64_t size);
+
+static torch::Tensor twice_forward(torch::Tensor x, int config = 0) {
+  TORCH_CHECK(x.is_contiguous(), "x must be contiguous");
+  auto out = torch::empty_like(x);
+  twice_launcher(out.data_ptr<float>(), x.data_ptr<float>(), x.numel());
+  return out;
+}
+
+static void register_twice(pybind11::module& m) {
+  m.def("twice_forward", &twice_forward, py::arg("x"), py::arg("config") = 0);
+}
+
+REGISTER_BINDING(twice, register_twice);
+""",
+}
+
+
+def test_the_published_binding_style_builds_and_is_judged(judge: Judge) -> None:
+    source = model_new("return cuda_extension.twice_forward(x, config=1)", head=IMPORT)
+    answer = judge(source, kernels=PUBLISHED, libraries="vendor")
+    assert (answer.report.status, answer.code) == ("correct", 0), answer.report
+
+
+INLINE = """
+from torch.utils.cpp_extension import load_inline
+SOURCE = '''
+#include <torch/types.h>
+torch::Tensor twice(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  const float* in = x.data_ptr<float>();
+  float* out = y.data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) out[i] = in[i] > 0 ? 2 * in[i] : 0;
+  return y;
+}
+'''
+extension = load_inline(name="inline_extension", cpp_sources=[SOURCE], functions=["twice"])
+"""
+
+
+def test_a_single_file_that_builds_its_kernel_by_itself_is_judged(judge: Judge) -> None:
+    answer = judge(model_new("return extension.twice(x)", head=INLINE), libraries="vendor")
+    assert (answer.report.status, answer.code) == ("correct", 0), answer.report

@@ -24,7 +24,7 @@ def test_what_the_model_reads_of_the_tools_is_short(tools: list[Tool]) -> None:
 def test_schemas_name_the_arguments_and_hold_no_references(tools: list[Tool]) -> None:
     names = {tool.name: list(tool.parameters["properties"]) for tool in tools}
     assert names == {
-        "Bash": ["command", "timeout", "description"],
+        "Bash": ["command", "timeout", "description", "run_in_background"],
         "Glob": ["pattern", "path"],
         "MultiEdit": ["file_path", "edits"],
         "TodoWrite": ["todos"],

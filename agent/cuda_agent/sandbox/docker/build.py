@@ -3,6 +3,7 @@
 import collections
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -119,7 +120,7 @@ def _build(
     tag: str | None = None,
 ) -> str:
     """Have the daemon build and return the image's id."""
-    made, said = "", collections.deque[str](maxlen=20)
+    made, fault, said = "", "", collections.deque[str](maxlen=20)
     try:
         lines = engine.api.build(
             fileobj=context,
@@ -133,14 +134,14 @@ def _build(
             timeout=BUILD_TIMEOUT_S,
         )
         for line in lines:
-            if "error" in line:
-                raise SandboxError(_failed(str(line["error"]), "\n".join(said)))
+            # Read to its end in any case: the connection is given back only then.
+            fault = str(line.get("error", "")) or fault
             made = (line.get("aux") or {}).get("ID", made)
             said.append(_shown(line, say))
     except ERRORS as error:
         raise engine.explained(error) from error
-    if not made:
-        raise SandboxError(_failed("Docker did not say which image it built", "\n".join(said)))
+    if fault or not made:
+        raise SandboxError(_failed(fault or "Docker did not say which image it built", "\n".join(said)))
     return made
 
 
@@ -153,7 +154,11 @@ def _shown(line: Mapping[str, Any], say: Say) -> str:
 
 def _failed(error: str, last: str) -> str:
     known = ""
-    if "not a supported wheel" in last or "No matching distribution" in last:
+    if re.search(r"pull access denied|manifest|registry|not found: |dial tcp|no such host", error):
+        known = "the base cannot be had; name one that is there with --base; "
+    elif "no space left on device" in error + last:
+        known = "the disk is full; free some space with `docker system prune`; "
+    elif "not a supported wheel" in last or "No matching distribution" in last:
         known = "the packages do not fit the base's Python; name its version with --python-version; "
     elif "Temporary failure resolving" in last or "Could not resolve" in last or "Unable to fetch" in last:
         known = "the build reaches no network; try --network host; "

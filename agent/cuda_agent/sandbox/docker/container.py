@@ -143,7 +143,7 @@ class Container:
             self._running.add(execution)
         started = time.monotonic()
         try:
-            with _Stream(self._start_exec(RUN_COMMAND), self._engine) as stream:
+            with _Stream(self._start_exec(RUN_COMMAND)) as stream:
                 result = execution.run(stream.socket, on_output)
         except StreamEnded:
             result = self._after_silence(execution, time.monotonic() - started)
@@ -154,23 +154,18 @@ class Container:
             raise SandboxLost("the sandbox was stopped while a command ran in it")
         return result
 
-    def is_running(self) -> bool:
-        """Say whether the daemon still has it running."""
-        try:
-            return bool(self._engine.api.inspect_container(self.name)["State"]["Running"])
-        except NotFound:
-            return False
-
     def _after_silence(self, execution: Execution, duration_s: float) -> ExecResult:
         """A command's end was not told: the container is gone, or `run_command.py` was killed in it."""
         if execution.abandoned:
             raise SandboxLost("the sandbox was stopped while a command ran in it")
         self._check_there()
-        with suppress(*ERRORS, StreamEnded):
-            sweep = Execution(Command(("true",), "/", {}, b"", SWEEP_S, 1000), 0)
-            with _Stream(self._start_exec((*RUN_COMMAND, "sweep")), self._engine) as stream:
+        sweep = Execution(Command(("true",), "/", {"PATH": "/usr/bin:/bin"}, b"", SWEEP_S, 1000), 0)
+        try:
+            with _Stream(self._start_exec((*RUN_COMMAND, "sweep"))) as stream:
                 sweep.run(stream.socket, None)
-        self._check_there()
+        except StreamEnded as error:
+            # It was going down: the daemon says that it runs until it has noticed.
+            raise SandboxLost(f"the sandbox's container {self.name} is gone; start the run again") from error
         return execution.lost(duration_s)
 
     def _check_there(self) -> None:
@@ -195,7 +190,7 @@ class Container:
     def _gone(self, error: BaseException) -> SandboxError:
         status = getattr(getattr(error, "response", None), "status_code", None)
         if isinstance(error, NotFound) or status == 409:
-            return SandboxLost(f"the sandbox's container {self.name} is gone; start the run again")
+            return SandboxLost(f"the sandbox's container {self.name} is gone or no longer runs; start the run again")
         if isinstance(error, APIError):
             return SandboxError(f"the sandbox starts no more commands: {self._engine.explained(error)}")
         return SandboxLost(f"the sandbox is lost: {self._engine.explained(error)}")
@@ -220,7 +215,7 @@ class Container:
 class _Stream:
     """The connection of an exec, closed at the end of a `with` block."""
 
-    def __init__(self, held: Any, engine: Engine) -> None:
+    def __init__(self, held: Any) -> None:
         self._held = held
         self.socket = getattr(held, "_sock", held)
 

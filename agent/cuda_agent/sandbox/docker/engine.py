@@ -1,5 +1,6 @@
 """The connection to a Docker daemon: the one that $DOCKER_HOST or the chosen context names."""
 
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,9 +56,18 @@ def connect(environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Engi
     """
     host, arguments = address(environ)
     try:
+        _knock(host)
         return Engine(docker.APIClient(version="auto", timeout=timeout_s, **arguments), host)
     except ERRORS as error:
         raise explained(error, host) from error
+
+
+def _knock(host: str) -> None:
+    """Try a socket of this machine first: the client library leaks its own when nobody listens."""
+    if host.startswith("unix:///"):
+        with socket.socket(socket.AF_UNIX) as ours:
+            ours.settimeout(TIMEOUT_S)
+            ours.connect(host.removeprefix("unix://"))
 
 
 def address(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

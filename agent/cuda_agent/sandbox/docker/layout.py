@@ -42,6 +42,7 @@ class Limits:
 
     memory_bytes: int
     cpus: float
+    """0 for no limit."""
     pids: int = 1024
     workspace_bytes: int = GIB
     shm_bytes: int = GIB
