@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from cuda_agent.cli.app import app
+from cuda_agent.cli.terminal import plain
 from cuda_agent.errors import CudaAgentError
 from cuda_agent_tools.sandbox import SandboxError
 
@@ -55,7 +56,7 @@ def _misused(error: Exception, as_json: bool) -> int:
 
 
 def _failed(message: str, code: int, as_json: bool) -> int:
-    line = " ".join(message.split())
+    line = plain(" ".join(message.split()))
     if as_json:
         _print_error(line, code)
     print(f"cuda-agent: {line}", file=sys.stderr)

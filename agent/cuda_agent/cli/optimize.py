@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.cli.terminal import plain
 
 
 def optimize(
@@ -45,5 +46,5 @@ def optimize(
     if as_json:
         print(json.dumps({**outcome.document, "run": str(outcome.folder)}, ensure_ascii=False, default=str))
     else:
-        print(f"\n{summary.run_text(outcome.document, outcome.folder)}")
+        print(plain(f"\n{summary.run_text(outcome.document, outcome.folder)}"))
     return outcome.exit_code

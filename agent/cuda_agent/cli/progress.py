@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from cuda_agent.cli.terminal import plain
 from cuda_agent.trajectory import (
     CallStarted,
     Event,
@@ -110,13 +111,13 @@ def _last_line(text: str) -> str:
 
 def _wrapped(text: str, *, most: int | None = None) -> list[str]:
     """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
-    plain = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
+    shown = plain(text, keep="")
     if most is None:
-        return _lines_of(plain, WIDTH, whole_words=True)  # what is never cut may hold a path, which stays in one piece
-    lines = _lines_of(plain, WIDTH, whole_words=False)
+        return _lines_of(shown, WIDTH, whole_words=True)  # what is never cut may hold a path, which stays in one piece
+    lines = _lines_of(shown, WIDTH, whole_words=False)
     if len(lines) <= most:
         return lines
-    kept = _lines_of(plain, WIDTH - len(_MORE), whole_words=False)[:most]
+    kept = _lines_of(shown, WIDTH - len(_MORE), whole_words=False)[:most]
     return [*kept[:-1], kept[-1] + _MORE]
 
 

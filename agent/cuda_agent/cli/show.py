@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.cli.terminal import plain
 
 
 def show(
@@ -28,5 +29,5 @@ def show(
         return 0
     for event in events:
         print("\n".join(lines(event)))
-    print(summary.run_text(document, run))
+    print(plain(summary.run_text(document, run)))
     return 0

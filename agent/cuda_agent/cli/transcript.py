@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cuda_agent.cli.terminal import plain
 from cuda_agent.trajectory import CallStarted, Event, Judged, MessageAdded, Notice, Observation, RunStarted, Stopped
 
 _MARKS = {"completed": "x", "in_progress": ">"}
@@ -10,7 +11,7 @@ _MARKS = {"completed": "x", "in_progress": ">"}
 
 def lines(event: Event) -> list[str]:
     """Return everything a person may want to read of an event, without what a terminal would obey."""
-    return [_plain(line) for line in _lines(event)]
+    return [plain(line) for line in _lines(event)]
 
 
 def _lines(event: Event) -> list[str]:
@@ -63,7 +64,3 @@ def _items(items: Sequence[Mapping[str, Any]]) -> list[str]:
         else:
             shown.append(f"  {dict(item)}")
     return shown
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
