@@ -4,6 +4,7 @@ Its first process is a small program that waits for the end of its stdin, which 
 whatever way, the kernel kills all that is inside. The first process of a namespace takes no signal from within.
 """
 
+import fcntl
 import json
 import os
 import subprocess
@@ -16,9 +17,12 @@ HOLD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what is orphaned is reaped by the kernel
+print(flush=True)
 sys.stdin.read()
 """
 END_S = 10.0
+_NS_GET_USERNS = 0xB701
+"""Of ioctl: the user namespace that a namespace belongs to."""
 
 
 class PidNamespace:
@@ -37,7 +41,7 @@ class PidNamespace:
         self._process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={},
             cwd="/",
@@ -52,17 +56,34 @@ class PidNamespace:
         try:
             with open(told, "rb") as stream:
                 first = int(json.loads(stream.read())["child-pid"])
+            self._wait_until_it_runs()
             self._enter(first, user=not confinement.capabilities)
         except (OSError, ValueError, KeyError) as error:
             self.close()
             raise SandboxError(f"bwrap makes no namespaces any more ({error}); start the run again") from error
 
     def _enter(self, first: int, *, user: bool) -> None:
-        kinds = (("--pidns", "pid"), ("--userns", "user")) if user else (("--pidns", "pid"),)
-        for option, kind in kinds:
-            descriptor = os.open(f"/proc/{first}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
-            self.descriptors += (descriptor,)
-            self.options += (option, str(descriptor))
+        space = os.open(f"/proc/{first}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._use("--pidns", space)
+        if not user:
+            return
+        # bwrap sets up as root of one user namespace and runs in another, where the user has its own number again.
+        outer = int(fcntl.ioctl(space, _NS_GET_USERNS))
+        self._use("--userns", outer)
+        inner = os.open(f"/proc/{first}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        if os.path.sameopenfile(outer, inner):
+            os.close(inner)
+        else:
+            self._use("--userns2", inner)
+
+    def _use(self, option: str, descriptor: int) -> None:
+        self.descriptors += (descriptor,)
+        self.options += (option, str(descriptor))
+
+    def _wait_until_it_runs(self) -> None:
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise OSError("its first process has ended")
 
     @property
     def stands(self) -> bool:
@@ -74,7 +95,7 @@ class PidNamespace:
         for descriptor in self.descriptors:
             os.close(descriptor)
         self.descriptors = ()
-        for stream in (self._process.stdin, self._process.stderr):
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
