@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from cuda_agent.terminal import plain
 from cuda_agent.trajectory import (
     CallStarted,
     Event,
@@ -105,14 +106,14 @@ class Progress:
 
     def _wrapped(self, text: str, *, most: int | None = None) -> list[str]:
         """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
-        plain = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence for the terminal
+        shown = plain(text, keep="")
         if most is None:
             # What is never cut may hold a path, which stays in one piece.
-            return _lines_of(plain, self._width, whole_words=True)
-        lines = _lines_of(plain, self._width, whole_words=False)
+            return _lines_of(shown, self._width, whole_words=True)
+        lines = _lines_of(shown, self._width, whole_words=False)
         if len(lines) <= most:
             return lines
-        kept = _lines_of(plain, self._width - len(_MORE), whole_words=False)[:most]
+        kept = _lines_of(shown, self._width - len(_MORE), whole_words=False)[:most]
         return [*kept[:-1], kept[-1] + _MORE]
 
     def _remember(self, report: Mapping[str, Any], one: Mapping[str, float] | None) -> None:

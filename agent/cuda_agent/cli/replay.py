@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.terminal import plain
 
 if TYPE_CHECKING:
     from cuda_agent.runs.difference import Kind
     from cuda_agent.runs.replayed import Replayed
 
+MOST = 200
+"""Characters of a line that is shown."""
 _WORDS: dict["Kind", str] = {
     "same": "answered the same",
     "numbers": "answered the same but for numbers",
@@ -95,11 +98,7 @@ def _report(done: "Replayed") -> list[str]:
     for one in done.differences:
         if one.kind in ("text", "outcome"):
             lines.append(f"[turn {one.turn}] {one.tool} {_WORDS[one.kind]}:")
-            lines += [f"    then: {_plain(one.then)}", f"    now:  {_plain(one.now)}"]
+            lines += [f"    then: {plain(one.then, keep='')[:MOST]}", f"    now:  {plain(one.now, keep='')[:MOST]}"]
     same = "the same class" if done.same_class else "another class"
     lines.append(f"Verdict:  {done.status_now}, then {done.status_then}: {same}")
     return [*lines, f"Run:      {done.outcome.folder}"]
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)[:200]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.terminal import plain
 
 
 def show(
@@ -33,5 +34,5 @@ def show(
         return 0
     for event in events:
         print("\n".join(lines(event)))
-    print(summary.run_text(document, run))
+    print(plain(summary.run_text(document, run)))
     return 0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cuda_agent.terminal import plain
 from cuda_agent.trajectory import (
     CallChanged,
     CallStarted,
@@ -23,7 +24,7 @@ _MARKS = {"completed": "x", "in_progress": ">"}
 
 def lines(event: Event) -> list[str]:
     """Return everything a person may want to read of an event, without what a terminal would obey."""
-    return [_plain(line) for line in _lines(event)]
+    return [plain(line) for line in _lines(event)]
 
 
 def _lines(event: Event) -> list[str]:
@@ -94,7 +95,3 @@ def _items(items: Sequence[Mapping[str, Any]]) -> list[str]:
         else:
             shown.append(f"  {dict(item)}")
     return shown
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)

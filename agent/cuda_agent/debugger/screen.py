@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cuda_agent import terminal
 from cuda_agent.llm.model import ToolCall
 
 WIDTH = 80
@@ -14,9 +15,8 @@ MAX_VALUE_LINES = 12
 
 
 def plain(text: str) -> str:
-    """Return the text without escape sequences, control characters and marks that turn the writing direction."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
-    return "".join(char if char.isprintable() or char == "\n" else " " for char in lines)
+    """Return the text with its lines and without anything that a terminal would obey."""
+    return terminal.plain(text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4), keep="\n")
 
 
 def one_line(text: str, width: int = WIDTH) -> str:

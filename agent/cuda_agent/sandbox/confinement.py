@@ -55,13 +55,22 @@ class Confinement:
     capabilities: tuple[str, ...] = ()
     """What root keeps of its rights; empty for anybody else, who has none to lose."""
 
-    def wrap(self, argv: Iterable[str], *, workspace: str, state_dir: str, readable: Iterable[str] = ()) -> list[str]:
-        """Return the words that run `argv` confined; `readable` names files that it needs beside its folders.
+    def wrap(
+        self,
+        argv: Iterable[str],
+        *,
+        workspace: str,
+        state_dir: str,
+        readable: Iterable[str] = (),
+        options: Iterable[str] = ("--unshare-pid",),
+    ) -> list[str]:
+        """Return the words that run `argv` confined.
 
-        Descriptors are passed on. When the process that is started or the one inside ends, all inside it ends.
+        `readable` names files that it needs beside its folders, `options` says which PID namespace it gets (by default
+        one of its own, which ends with it). Descriptors are passed on.
         """
         temporary = os.path.join(state_dir, "tmp")
-        words = [self.bwrap, "--die-with-parent", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+        words = [self.bwrap, *options, "--die-with-parent", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *self._rights()]
         for device in (found for pattern in _DEVICES for found in sorted(glob.glob(pattern))):
             words += ["--dev-bind", device, device]

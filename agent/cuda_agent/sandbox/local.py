@@ -17,6 +17,7 @@ from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.confinement import Confinement
 from cuda_agent.sandbox.environment import prepare_state_dir, sandbox_environment
 from cuda_agent.sandbox.files import read_file, write_file
+from cuda_agent.sandbox.namespace import PidNamespace
 from cuda_agent.sandbox.process import LAUNCHER, SUPERVISOR, Supervised
 from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult, SandboxError, SandboxLost
 
@@ -42,6 +43,7 @@ class LocalSandbox:
         self.python = os.path.abspath(python)  # not resolved: a virtual environment is found by its own path
         self._extra_env = dict(extra_env or {})
         self._confinement = confinement
+        self._namespace: PidNamespace | None = None
         self._env: dict[str, str] = {}
         self._running: set[Supervised] = set()
         self._lock = threading.Lock()
@@ -73,6 +75,8 @@ class LocalSandbox:
         except OSError as error:
             raise SandboxError(f"the sandbox's directories cannot be made: {error}") from error
         self._env = sandbox_environment(Path(self.python), Path(self.state_dir), host=os.environ, extra=self._extra_env)
+        if self._confinement is not None and self._namespace is None:
+            self._namespace = PidNamespace(self._confinement, workspace=self.workspace, state_dir=self.state_dir)
         self._open = True
 
     def stop(self) -> None:
@@ -82,6 +86,9 @@ class LocalSandbox:
             running = list(self._running)
         for supervised in running:
             supervised.abandon()
+        if self._namespace is not None:
+            self._namespace.close()
+            self._namespace = None
         shutil.rmtree(os.path.join(self.state_dir, "tmp"), ignore_errors=True)
 
     def exec(
@@ -98,7 +105,8 @@ class LocalSandbox:
         """Run `argv`; see `cuda_agent_tools.sandbox.Sandbox.exec`."""
         where = os.path.join(self.workspace, cwd or "")
         command = Command(tuple(argv), where, {**self._env, **(env or {})}, stdin, timeout_s, max_bytes)
-        supervised = Supervised(command, launcher=self._launcher())
+        space = self._namespace
+        supervised = Supervised(command, launcher=self._launcher(space), passed=space.descriptors if space else ())
         with self._lock:
             if not self._open:
                 raise SandboxError("the sandbox is not running; start it before running commands in it")
@@ -125,19 +133,22 @@ class LocalSandbox:
         """Write a file; see `cuda_agent_tools.sandbox.Sandbox.write`."""
         write_file(self.exec, self.python, path, data)
 
-    def _launcher(self) -> Sequence[str]:
-        if self._confinement is None:
+    def _launcher(self, space: PidNamespace | None) -> Sequence[str]:
+        if self._confinement is None or space is None:
             return LAUNCHER
         return self._confinement.wrap(
             [self._confinement.python, *LAUNCHER[1:]],
             workspace=self.workspace,
             state_dir=self.state_dir,
             readable=[str(SUPERVISOR)],
+            options=space.options,
         )
 
     def _check_there(self) -> None:
         for path, what in ((self.workspace, "workspace"), (self.state_dir, "state directory")):
             if not os.path.isdir(path):
                 raise SandboxLost(f"the sandbox's {what} {path!r} is gone; start the run again")
+        if self._open and self._namespace is not None and not self._namespace.stands:
+            raise SandboxLost("the sandbox's namespaces are gone; start the run again")
         if not os.access(self.python, os.X_OK):
             raise SandboxLost(f"the sandbox's Python {self.python!r} is gone; start the run again")

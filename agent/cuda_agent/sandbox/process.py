@@ -30,8 +30,17 @@ COLLECT_S = 8.0
 class Supervised:
     """One command under its supervisor. `run` may be called once; `abandon` from any thread ends it."""
 
-    def __init__(self, command: Command, *, launcher: Sequence[str] = LAUNCHER, overrun_s: float = OVERRUN_S) -> None:
+    def __init__(
+        self,
+        command: Command,
+        *,
+        launcher: Sequence[str] = LAUNCHER,
+        passed: Sequence[int] = (),
+        overrun_s: float = OVERRUN_S,
+    ) -> None:
         """Check the command; `launcher` are the words before the supervisor's own, an interpreter's at least.
+
+        `passed` are descriptors that the launcher needs.
 
         Raises:
             ValueError: it cannot be handed to any system.
@@ -40,6 +49,7 @@ class Supervised:
         self.abandoned = False
         self._command = command
         self._launcher = launcher
+        self._passed = passed
         self._overrun_s = overrun_s
         self._marker = f"{MARKER}={secrets.token_hex(8)}"
         self._control: socket.socket | None = None
@@ -85,7 +95,7 @@ class Supervised:
                     stderr=subprocess.PIPE,
                     env={},  # the command may read its parent's environment
                     cwd="/",
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), *self._passed],
                     start_new_session=True,  # Ctrl-C is for the host, which then ends this one
                     bufsize=0,
                 )

@@ -1,8 +1,11 @@
 """What the namespaces around the commands of `local` keep off, on a machine where bubblewrap works."""
 
 import os
+import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 from cuda_agent.sandbox.confinement import Confinement, find_confinement
 from cuda_agent.sandbox.local import LocalSandbox
+from cuda_agent_tools.sandbox import SandboxLost
 
 PYTHON = Path(sys.executable)
 ENV = {"PATH": os.defpath}
@@ -110,14 +114,14 @@ def test_no_process_of_the_machine_is_seen_or_signalled(sandbox: LocalSandbox) -
 
 @confined
 def test_what_leaves_its_session_ends_with_the_command_even_without_a_supervisor(sandbox: LocalSandbox) -> None:
-    code, _ = sh(sandbox, "setsid sleep 300 & kill -9 $PPID; sleep 300")
+    code, _ = sh(sandbox, "setsid sleep 30047 & kill -9 $PPID; sleep 30047")
     assert code == 137
     assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if _sleeps(pid)]
 
 
 def _sleeps(pid: str) -> bool:
     try:
-        return b"sleep\x00300" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"sleep\x0030047" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -183,3 +187,56 @@ def test_a_toolkit_in_a_home_stays_in_sight_and_the_home_does_not(
     assert str(tmp_path) in found.confinement.hidden
     shown = [path for path in found.confinement.shown if path.startswith(str(tmp_path))]
     assert shown == [f"{tmp_path}/bin", f"{tmp_path}/cuda"]
+
+
+@confined
+def test_commands_that_run_beside_each_other_see_and_end_each_other(sandbox: LocalSandbox) -> None:
+    ended: list[int | None] = []
+    started = threading.Event()
+    pids: list[bytes] = []
+
+    def said(data: bytes) -> None:
+        pids.append(data)
+        started.set()
+
+    def run() -> None:
+        ended.append(sandbox.exec(["bash", "-c", "echo $$; exec sleep 30047"], on_output=said).exit_code)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert started.wait(60)
+    assert sh(sandbox, f"kill {int(pids[0])}") == (0, "")
+    thread.join()
+    assert ended == [143]
+
+
+@confined
+@pytest.mark.parametrize("script", ["kill -9 1", "kill -9 -1", "kill -INT 1; kill -TERM 1; kill -HUP 1; kill -STOP 1"])
+def test_the_first_process_of_the_namespace_takes_no_signal(sandbox: LocalSandbox, script: str) -> None:
+    sh(sandbox, script)
+    assert sh(sandbox, "echo on") == (0, "on\n")
+
+
+@confined
+def test_a_sandbox_whose_namespace_is_gone_is_lost(sandbox: LocalSandbox) -> None:
+    holder = next(pid for pid in filter(str.isdigit, os.listdir("/proc")) if _holds(pid, sandbox.state_dir))
+    os.kill(int(holder), signal.SIGKILL)
+    while _exists(holder):
+        time.sleep(0.02)
+    with pytest.raises(SandboxLost, match="start the run again"):
+        sandbox.exec(["true"])
+
+
+def _exists(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _holds(pid: str, state_dir: str) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"--info-fd" in words and state_dir.encode() in words
