@@ -66,7 +66,6 @@ BAD = [
     (["optimize", "good.py", "--model", "x", "--api-base", "127.0.0.1:8000"], 2, "http://127.0.0.1:8000/v1"),
     (["optimize", "good.py", "--model", "openai/x", "--api-key-env", "NO_SUCH_KEY"], 2, "$NO_SUCH_KEY is not set"),
     (["optimize", "good.py", "--model", "scripted:none.json"], 2, "none.json"),
-    (["optimize", "good.py", "--sandbox", "docker"], 2, "docker"),
     (["optimize", "good.py", "--max-turns", "0"], 2, "max_turns"),
     (["optimize", "good.py", "--target", "tpu"], 2, "tpu"),
     (["optimize", "good.py", "--python", "none/python"], 2, "none/python"),
@@ -98,6 +97,16 @@ def test_bad_input_is_one_sentence_the_right_code_and_nothing_written(
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_container_without_an_engine_is_one_sentence_before_anything_starts(place: Path) -> None:
+    before = sorted(place.rglob("*"))
+    env = environment(DOCKER_HOST="unix:///nowhere/docker.sock")
+    done = cuda_agent("optimize", "good.py", "--sandbox", "docker", cwd=place, env=env)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert "/nowhere/docker.sock" in done.stderr
     assert sorted(place.rglob("*")) == before
 
 
