@@ -138,7 +138,7 @@ class Execution:
                 self._take(name, piece, on_output)
 
     def _frames(self) -> list[tuple[str, bytes]]:
-        """Take what is whole out of the buffer; of a long frame, what is there of it."""
+        """Take the whole frames out of the buffer."""
         found, position = [], 0
         while len(self._buffer) - position >= _HEADER.size:
             kind, size = _HEADER.unpack_from(self._buffer, position)
