@@ -187,7 +187,7 @@ class TurnEnded:
     submission: str
     """SHA-256 of the submission as noted in this turn or before; "" where none was read yet."""
     loop: Mapping[str, Any]
-    """The loop's counters: idle, polish_left, finals_left, elapsed_s."""
+    """The loop's counters: idle, polish_left, finals_left, elapsed_s, verdict_s (of the slowest verdict)."""
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,7 @@ class Agent:
             "polish_left": counts.polish_left,
             "finals_left": self._referee.finals_left,
             "elapsed_s": round(self._elapsed(), 3),
+            "verdict_s": round(self._referee.slowest_s, 3),
         }
         self._trajectory.add(TurnEnded(turn, self._keeping.snapshot, self._referee.noted, loop))
         return stop

@@ -156,7 +156,12 @@ class Recall:
         loop = event.loop
         state.counts = Counts(loop.get("idle", 0), loop.get("polish_left"), repeats.counts)
         finals_left = loop.get("finals_left", state.verdicts.finals_left)
-        state.verdicts = replace(state.verdicts, finals_left=finals_left, submission=event.submission or noted)
+        state.verdicts = replace(
+            state.verdicts,
+            finals_left=finals_left,
+            submission=event.submission or noted,
+            slowest_s=float(loop.get("verdict_s", 0.0)),
+        )
         state.turn, state.snapshot, state.flight = event.turn, event.snapshot, None
         self._ends[event.turn] = state.copy()
 
