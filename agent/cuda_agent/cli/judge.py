@@ -18,6 +18,7 @@ def judge(
             metavar="SUBMISSION", help="A folder with model_new.py and kernels/, or one file with ModelNew."
         ),
     ],
+    sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,
     precision: options.Precision = None,
@@ -34,6 +35,7 @@ def judge(
 
     flags = {
         "operator": operator,
+        "sandbox": sandbox,
         "target": target,
         "python": python,
         "precision": precision,

@@ -56,6 +56,7 @@ def fork(
     temperature: options.Temperature = None,
     reasoning_effort: options.ReasoningEffort = None,
     context_tokens: options.ContextTokens = None,
+    python: options.Python = None,
     plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
