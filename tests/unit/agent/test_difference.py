@@ -1,7 +1,7 @@
 import pytest
 
 from cuda_agent.runs.difference import Difference, compare
-from cuda_agent.trajectory import MessageAdded, Observation, Rewound, TurnEnded
+from cuda_agent.trajectory import Event, MessageAdded, Observation, Rewound, TurnEnded
 
 
 def said(text: str, *, error: bool = False, turn: int = 1, identity: str = "c1") -> Observation:
@@ -48,5 +48,5 @@ def test_a_run_that_ended_earlier_lacks_calls_and_a_longer_one_has_more() -> Non
 def test_calls_that_do_not_count_are_no_part_of_the_record() -> None:
     end = TurnEnded(0, "s", "", {})
     own = Observation(1, "person-1", "Bash", "ls", False, 0.1, by="person")
-    record = [end, said("gone back over"), Rewound(0, 1), own, said("a")]
+    record: list[Event] = [end, said("gone back over"), Rewound(0, 1), own, said("a")]
     assert [one.kind for one in compare(record, [end, said("a")])] == ["same"]
