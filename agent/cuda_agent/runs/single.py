@@ -180,13 +180,7 @@ class _Work:
         return session.agent.stop or Stop(StopReason.INTERRUPTED)
 
     def _session(
-        self,
-        model: Model,
-        sandbox: Sandbox,
-        judge: Judge,
-        trajectory: Trajectory,
-        clock: Clock,
-        workspace: Workspace,
+        self, model: Model, sandbox: Sandbox, judge: Judge, trajectory: Trajectory, clock: Clock, workspace: Workspace
     ) -> Session:
         begin = self.beginning
         limits = Limits(max_turns=begin.settings.max_turns, polish=begin.settings.polish)
