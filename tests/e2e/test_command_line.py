@@ -103,6 +103,16 @@ def test_bad_input_is_one_sentence_the_right_code_and_nothing_written(
     assert sorted(place.rglob("*")) == before
 
 
+def test_a_container_without_an_engine_is_one_sentence_before_anything_starts(place: Path) -> None:
+    before = sorted(place.rglob("*"))
+    env = environment(DOCKER_HOST="unix:///nowhere/docker.sock")
+    done = cuda_agent("optimize", "good.py", "--sandbox", "docker", cwd=place, env=env)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert "/nowhere/docker.sock" in done.stderr
+    assert sorted(place.rglob("*")) == before
+
+
 @pytest.mark.parametrize("arguments", [BAD[0][0], BAD[5][0], BAD[-1][0]])
 def test_with_json_the_error_is_the_one_document(place: Path, arguments: list[str]) -> None:
     done = cuda_agent(*arguments, "--json", cwd=place)

@@ -15,6 +15,7 @@ from cuda_agent.runs.record import Record
 from cuda_agent.runs.signals import Signals
 from cuda_agent.trajectory import Trajectory
 from cuda_agent.workspace import Workspace
+from cuda_agent_tools.background import Jobs
 from cuda_agent_tools.sandbox import Sandbox
 
 
@@ -31,6 +32,8 @@ class Session:
     judge: Judge
     sandbox: Sandbox
     """Where the model's commands run."""
+    background: Jobs
+    """The commands that the model left running there."""
     workspace: Workspace
     """Its files, as they are kept and put back."""
     settings: Settings

@@ -186,7 +186,8 @@ class _Work:
         limits = Limits(max_turns=begin.settings.max_turns, polish=begin.settings.polish)
         referee = Referee(judge, begin.run, trajectory, finals=limits.finals, time_left=clock.left)
         limited = LimitedSandbox(sandbox, clock.left)
-        calls = Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory)
+        bash = Bash(limited)
+        calls = Calls([bash, Glob(limited), MultiEdit(limited), TodoWrite()], trajectory)
         keeping = Keeping(workspace.capture, trajectory)
         agent = Agent(
             model=model,
@@ -208,6 +209,7 @@ class _Work:
             referee=referee,
             judge=judge,
             sandbox=sandbox,
+            background=bash.jobs,
             workspace=workspace,
             settings=begin.settings,
             run=begin.run,

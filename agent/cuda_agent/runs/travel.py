@@ -54,6 +54,7 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     history = read_history(run.trajectory)
     memory = recalled(run, history).memory_at(turn)
     memory = relocated(memory, _workspaces(history), session.sandbox.workspace)
+    session.background.stop()  # what they would still write belongs to a time that no longer counts
     files.replace(run.restoring, b"")
     lost = session.workspace.restore(memory.snapshot)
     left = session.agent.turn

@@ -31,6 +31,7 @@ from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import RunStarted, SandboxStarted, Trajectory
 from cuda_agent.workspace import Captured, Workspace
 from cuda_agent_judge.report import Report
+from cuda_agent_tools.background import Jobs
 
 MODEL = Path(__file__).resolve().parents[4] / "examples/diag_matmul/model.py"
 
@@ -113,6 +114,7 @@ def sit(tmp_path: Path) -> Open:
             referee,
             cast(Any, judge),
             sandbox,
+            Jobs(sandbox),
             workspace,
             settings,
             run,
