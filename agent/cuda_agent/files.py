@@ -126,6 +126,11 @@ class LineFile:
                 self.close()
                 raise DiskError(f"{str(self.path)!r} could not be locked ({error.strerror}).") from error
 
+    @property
+    def size(self) -> int:
+        """How long it is, in bytes."""
+        return os.fstat(self._fd).st_size
+
     def cut(self, size: int) -> None:
         """Leave the first `size` bytes, whole lines but for the last newline, and put that behind them.
 
@@ -133,7 +138,7 @@ class LineFile:
             DiskError: the file system refused.
         """
         with writing(self.path):
-            ended = os.fstat(self._fd).st_size == size + 1 and os.pread(self._fd, 1, size) == b"\n"
+            ended = self.size == size + 1 and os.pread(self._fd, 1, size) == b"\n"
             if not ended:
                 os.ftruncate(self._fd, size)
                 if size:
@@ -146,7 +151,7 @@ class LineFile:
             DiskError: there was no room for the whole line.
         """
         data = line + b"\n"
-        before = os.fstat(self._fd).st_size
+        before = self.size
         with writing(self.path):
             try:
                 written = 0

@@ -89,6 +89,8 @@ class Snapshots:
         self._newest: int | None = None
         self._tree: dict[str, Entry] = {}
         self._file: LineFile | None = None
+        self._end = 0
+        """Where the file ended when all of it was known."""
         self._read()
 
     @property
@@ -148,6 +150,7 @@ class Snapshots:
         Raises:
             DiskError: the line could not be written.
         """
+        self._catch_up()
         changed = {name: entry for name, entry in tree.items() if self._tree.get(name) != entry}
         removed = sorted(self._tree.keys() - tree.keys())
         if self._newest is None or changed or removed:
@@ -155,6 +158,7 @@ class Snapshots:
             written = {name: entry.fields for name, entry in sorted(changed.items())}
             self._append({"turn": turn, "tree": delta.name, "changed": written, "removed": removed})
             self._add(delta, dict(tree))
+            self._end = self._size
         return Kept(self.name, tuple(sorted(changed)), tuple(removed))
 
     def reset(self, turn: int) -> None:
@@ -163,8 +167,10 @@ class Snapshots:
         Raises:
             DiskError: the line could not be written.
         """
+        self._catch_up()
         self._append({"reset": turn})
         self._forget_after(turn)
+        self._end = self._size
 
     def close(self) -> None:
         """Close the file; closing twice is fine."""
@@ -179,6 +185,17 @@ class Snapshots:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def _size(self) -> int:
+        return self._file.size if self._file else 0
+
+    def _catch_up(self) -> None:
+        """A signal may have come when a line stood already and before that was noted: what the file says counts."""
+        if self._size != self._end:
+            self._deltas, self._newest, self._tree = [], None, {}
+            self.close()
+            self._read()
 
     def _object(self, sha256: str) -> Path:
         return self.folder / "objects" / sha256
@@ -230,6 +247,7 @@ class Snapshots:
             self.notices.append(f"snapshots/{LOG}: its last {whole.lost} bytes were cut off by a crash; left out.")
         self._file = LineFile(file)
         self._file.cut(whole.end)
+        self._end = self._size
 
     def _fold(self, raw: Mapping[str, Any]) -> None:
         if raw["schema"] != SCHEMA:

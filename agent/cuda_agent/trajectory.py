@@ -187,7 +187,7 @@ class TurnEnded:
     submission: str
     """SHA-256 of the submission as noted in this turn or before; "" where none was read yet."""
     loop: Mapping[str, Any]
-    """The loop's counters: idle, polish_left, finals_left, elapsed_s."""
+    """The loop's counters: idle, polish_left, finals_left, elapsed_s, verdict_s (of the slowest verdict)."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,8 @@ class Trajectory:
     def __init__(self, file: LineFile, listener: Listener, *, seq: int = 0) -> None:
         """`seq` is how many events the file holds already."""
         self._file = file
-        self._seq = seq
+        self._at = (seq, file.size)
+        """The number of the next event, and where the file ended when that was known."""
         self.listener = listener
 
     def add(self, event: Known) -> None:
@@ -278,8 +279,11 @@ class Trajectory:
         Raises:
             DiskError: it could not be written; the file still ends with a whole line.
         """
-        self._file.append(line(event, self._seq, datetime.now(UTC)))
-        self._seq += 1
+        seq, end = self._at
+        if self._file.size > end:  # a signal came when the last line stood already and before that was noted
+            self._at = (seq + 1, self._file.size)
+        self._file.append(line(event, self._at[0], datetime.now(UTC)))
+        self._at = (self._at[0] + 1, self._file.size)
         self.listener.on_event(event)
 
 

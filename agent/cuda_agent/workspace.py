@@ -129,18 +129,37 @@ class Workspace:
             size = int.from_bytes(result.stdout[-8:], "big")
             fields = result.stdout[-8 - size : -8].split(b"\0")
             start = 1 + 2 * int(fields[0])
-            self._keep(result.stdout, fields[1:start])
-            return dict(sorted(map(_entry, _tuples(fields[start:], 5))))
+            known |= self._keep(result.stdout, fields[1:start])
+            return dict(sorted(self._entry(one, known) for one in _tuples(fields[start:], 5)))
         except (ValueError, TypeError, IndexError) as error:
             raise WorkspaceError(f"The workspace could not be read: {_said(result) or error}.") from error
 
-    def _keep(self, data: bytes, sent: Sequence[bytes]) -> None:
-        start = 0
+    def _keep(self, data: bytes, sent: Sequence[bytes]) -> set[str]:
+        """Keep the contents that were sent and return their names."""
+        start, kept = 0, set()
         for sha256, length in _tuples(sent, 2):
             size = int(length)
+            if not 0 <= size <= self._bounds.all_bytes - start:
+                raise ValueError("more bytes than were asked for")
             if self._snapshots.keep(data[start : start + size]) != sha256.decode():
                 raise ValueError("a file's bytes are not those that were hashed")
             start += size
+            kept.add(sha256.decode())
+        return kept
+
+    def _entry(self, fields: Sequence[bytes], known: set[str]) -> tuple[str, Entry]:
+        """Read an entry. It may be the model's own: the command inside runs as the model's user, who can speak for it.
+
+        Raises:
+            ValueError: no workspace has such an entry.
+        """
+        name, kind, content, mode, size = (field.decode("utf-8", "surrogateescape") for field in fields)
+        made = Entry(cast(Kind, kind), content, int(mode), int(size))
+        sound = kind in get_args(Kind) and 0 <= made.mode <= 0o7777 and made.size >= 0
+        there = name in self._state or _is_inside(name)
+        if not sound or not there or (kind == "file" and content not in known):
+            raise ValueError(f"the entry {_shown(name)} is none of a workspace")
+        return name, made
 
     def _submission(self, tree: Tree) -> Submission:
         before, self._submitted = self._submitted, {}
@@ -204,11 +223,9 @@ def _tuples(fields: Sequence[bytes], size: int) -> Iterator[tuple[bytes, ...]]:
     return zip(*[iter(fields)] * size, strict=True)
 
 
-def _entry(fields: Sequence[bytes]) -> tuple[str, Entry]:
-    name, kind, content, mode, size = (field.decode("utf-8", "surrogateescape") for field in fields)
-    if kind not in get_args(Kind):
-        raise ValueError(f"an entry of the kind {kind!r}")
-    return name, Entry(cast(Kind, kind), content, int(mode), int(size))
+def _is_inside(name: str) -> bool:
+    """Say whether a name leads to something in the workspace, and is the only one that leads there."""
+    return name == "." or all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def _plan(now: Tree, then: Tree, state: Mapping[str, str]) -> dict[str, Any]:

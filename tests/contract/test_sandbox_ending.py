@@ -154,6 +154,17 @@ def test_a_sandbox_that_is_gone_is_lost(kind: str, sandbox: Sandbox) -> None:
             call()
 
 
+def test_a_workspace_that_its_own_user_cannot_enter_any_more_is_lost(sandbox: Sandbox, as_root: bool) -> None:
+    sandbox.exec(["chmod", "0", sandbox.workspace])
+    if as_root:  # nothing is shut to root
+        assert sandbox.exec(["true"]).exit_code == 0
+    else:
+        for call in (lambda: sandbox.exec(["true"]), lambda: sandbox.read("x"), lambda: sandbox.write("x", b"")):
+            with pytest.raises(SandboxLost, match="chmod"):
+                call()
+        assert sandbox.exec(["chmod", "700", sandbox.workspace], cwd="/").exit_code == 0
+
+
 def test_a_command_that_deletes_the_workspace_loses_the_sandbox_or_its_files_only(sandbox: Sandbox) -> None:
     sandbox.write("file", b"")
     try:

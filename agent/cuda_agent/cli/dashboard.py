@@ -9,14 +9,17 @@ import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
+from cuda_agent.operators import MAIN
 from cuda_agent.trajectory import (
     CallStarted,
     Event,
     Judged,
     MessageAdded,
     Observation,
+    Resumed,
     RunStarted,
     StageStarted,
     Stopped,
@@ -87,6 +90,11 @@ class Dashboard:
         match event:
             case RunStarted():
                 self._operator, self._model = event.operator, event.model
+                self._max_turns = int(event.settings.get("max_turns") or 0)
+            case Resumed():
+                path = PurePath(str(event.settings.get("operator", "")))
+                self._operator = path.parent.name if path.name == MAIN else path.stem
+                self._model, self._turn = event.model, event.turn
                 self._max_turns = int(event.settings.get("max_turns") or 0)
             case StageStarted():
                 self._turn = max(self._turn, event.turn)

@@ -1,6 +1,7 @@
 """`cuda-agent image build|check`."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,8 @@ def build(
     chosen = {"base": base, "python": python_version, "torch": torch}
     recipe = Recipe(**{name: value for name, value in chosen.items() if value is not None})
     name = tag or image_tag(os.environ)
-    found, built = build_image(connect(os.environ), name, recipe, wheels=wheels, network=network, say=print)
+    with closing(connect(os.environ)) as engine:
+        found, built = build_image(engine, name, recipe, wheels=wheels, network=network, say=print)
     print(f"{name} {'was built' if built else 'is up to date'}: {', '.join(lines(found))}")
     return 0
 
@@ -50,7 +52,8 @@ def check(tag: Tag = None) -> int:
     from cuda_agent.sandbox.docker.image import BUILD, find, state
 
     name = tag or image_tag(os.environ)
-    found = find(connect(os.environ), name)
+    with closing(connect(os.environ)) as engine:
+        found = find(engine, name)
     if found is None:
         print(f"{name} is not there: run {BUILD}.")
         return 1

@@ -18,6 +18,7 @@ def judge(
             metavar="SUBMISSION", help="A folder with model_new.py and kernels/, or one file with ModelNew."
         ),
     ],
+    sandbox: options.Sandbox = None,
     target: options.Target = None,
     python: options.Python = None,
     precision: options.Precision = None,
@@ -26,22 +27,15 @@ def judge(
     as_json: options.AsJson = False,
 ) -> int:
     """Build, check and time a submission as a final verdict does. Exit codes: 0 win, 1 any other verdict, 2 usage."""
+    # The other options are Settings' fields.
+    flags = {name: value for name, value in locals().items() if name not in ("as_json", "submission")}
     import dataclasses  # with the rest: only when a verdict is taken
 
     from cuda_agent.cli.progress import Progress
     from cuda_agent.config import resolve
     from cuda_agent.runs import judged, summary
 
-    flags = {
-        "operator": operator,
-        "target": target,
-        "python": python,
-        "precision": precision,
-        "libraries": libraries,
-        "output_lifetime": output_lifetime,
-        "model": "builtin",
-    }
-    settings = resolve(flags, os.environ)
+    settings = resolve({**flags, "model": "builtin"}, os.environ)
     report = judged.judge(settings, submission, listener=Progress(to_stderr=as_json))
     if as_json:
         print(report.to_json())

@@ -38,8 +38,8 @@ def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) ->
     view = LiveView(console)
     with Live(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True) as live:
         view.live = live
-        view.echo.off()
         try:
+            view.echo.off()
             yield view
         finally:
             view.echo.on()

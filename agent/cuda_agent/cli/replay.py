@@ -14,6 +14,7 @@ from cuda_agent.terminal import plain
 if TYPE_CHECKING:
     from cuda_agent.runs.difference import Kind
     from cuda_agent.runs.replayed import Replayed
+    from cuda_agent.trajectory import Event
 
 MOST = 200
 """Characters of a line that is shown."""
@@ -45,7 +46,7 @@ def replay(
     """
     if execute:
         return _execute(run, {"sandbox": sandbox, "python": python, "run_dir": run_dir}, as_json)
-    from cuda_agent.cli import player, transcript  # with the rest: only when something is shown
+    from cuda_agent.cli import player  # with the rest: only when something is shown
     from cuda_agent.cli.progress import Progress
     from cuda_agent.history import read_history
     from cuda_agent.run_dir import RunDir
@@ -58,17 +59,20 @@ def replay(
     progress = Progress()
     for notice in history.notices:
         progress.line(notice)
-    if not step:
+    if step:
+        player.step_through(history, lambda number: _show(history.events[number]), input)
+    else:
         player.play(history, progress, speed=speed)
-        return 0
-
-    def show(number: int) -> bool:
-        lines = transcript.lines(history.events[number])
-        print("\n".join(lines), end="\n" if lines else "", flush=True)
-        return bool(lines)
-
-    player.step_through(history, show, input)
     return 0
+
+
+def _show(event: "Event") -> bool:
+    """Print an event in full; say whether there was anything to print."""
+    from cuda_agent.cli import transcript
+
+    lines = transcript.lines(event)
+    print("\n".join(lines), end="\n" if lines else "", flush=True)
+    return bool(lines)
 
 
 def _execute(run: Path, flags: dict[str, object], as_json: bool) -> int:

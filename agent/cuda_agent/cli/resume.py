@@ -18,6 +18,9 @@ TimeLimit = Annotated[
 ]
 Polish = Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")]
 
+_NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
+"""Of the arguments below; the others are settings by name."""
+
 
 def resume(
     run: Run,
@@ -35,7 +38,7 @@ def resume(
     as_json: options.AsJson = False,
 ) -> int:
     """Go on with a run that was interrupted or killed; one that has ended needs a changed limit or another model."""
-    changes = {name: value for name, value in locals().items() if name not in ("run", "plain", "as_json")}
+    changes = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     return _go_on(run, changes, plain=plain, as_json=as_json)
 
 
@@ -56,12 +59,12 @@ def fork(
     temperature: options.Temperature = None,
     reasoning_effort: options.ReasoningEffort = None,
     context_tokens: options.ContextTokens = None,
+    python: options.Python = None,
     plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Begin a new run with the history of another up to the end of a turn, and go on with it."""
-    own = ("run", "turn", "run_dir", "plain", "as_json")
-    changes = {name: value for name, value in locals().items() if name not in own}
+    changes = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     from cuda_agent.runs import travel  # heavy: only when a run starts
 
     return _go_on(travel.fork(run, turn, changes=changes, run_dir=run_dir), {}, plain=plain, as_json=as_json)

@@ -1,6 +1,7 @@
 """Commands that change the course of a run. Each leaves a trace in the trajectory."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -42,9 +43,9 @@ def _edited(desk: Desk, call: ToolCall, rest: str) -> tuple[str, dict[str, objec
 
 
 def _suffix(call: ToolCall, key: str) -> str:
-    path = str((call.arguments or {}).get("file_path", ""))
-    name = path.rpartition("/")[2]
-    return f".{name.rpartition('.')[2]}" if "." in name and key != "file_path" else ".txt"
+    # The path is the model's, and what it ends with names a file of the host: letters and digits only.
+    ending = re.search(r"\.[A-Za-z0-9]{1,8}\Z", str((call.arguments or {}).get("file_path", "")))
+    return ending[0] if ending and key != "file_path" else ".txt"
 
 
 def skip(desk: Desk, rest: str) -> Halt | None:

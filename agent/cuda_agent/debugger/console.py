@@ -109,7 +109,7 @@ class Console:
         except SandboxLost as error:
             desk.stepper.end = Stop(StopReason.SANDBOX_LOST, str(error))
             desk.leaving = True
-        except (CudaAgentError, SandboxError) as error:
+        except (CudaAgentError, SandboxError, OSError) as error:
             self.write(f"*** {' '.join(plain(str(error)).split())}")
         except KeyboardInterrupt:
             self.write("* Interrupted.")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from cuda_agent.debugger.desk import Desk, whole_number
-from cuda_agent.debugger.watch import counted
 from cuda_agent.errors import UsageError
+from cuda_agent.history import standing
 from cuda_agent.trajectory import TurnEnded
 from cuda_agent.workspace import submission_of
 
@@ -22,7 +22,7 @@ def kernel_at(desk: Desk, turn: str) -> Mapping[str, bytes]:
     number = whole_number(turn, "A turn")
     if number > desk.session.agent.turn:
         raise UsageError(f"Turn {number} is still to come; the run is in turn {desk.session.agent.turn}.")
-    ends = [event for event in counted(desk.watch.events) if isinstance(event, TurnEnded) and event.turn == number]
+    ends = [event for event in standing(desk.watch.events) if isinstance(event, TurnEnded) and event.turn == number]
     if not ends:
         raise UsageError(f"Turn {number} is not over; `{NOW}` is the workspace as it is.")
     snapshot = ends[-1].snapshot

@@ -12,8 +12,8 @@ from cuda_agent.debugger.kernels import NOW, kernel_at
 from cuda_agent.debugger.moving import show_breakpoints
 from cuda_agent.debugger.screen import WIDTH, call_lines, gist, one_line, paragraph, plain, table, todo_lines
 from cuda_agent.debugger.stepper import Halt
-from cuda_agent.debugger.watch import counted
 from cuda_agent.errors import UsageError
+from cuda_agent.history import standing
 from cuda_agent.llm.model import Message, ToolCall
 from cuda_agent.runs.summary import verdict_lines
 from cuda_agent.trajectory import Judged
@@ -48,7 +48,7 @@ def _row(desk: Desk, turn: int, call: ToolCall, answers: Mapping[str | None, str
 
 def show_verdict(desk: Desk, rest: str) -> Halt | None:
     """Show the last verdict with its times and errors, and the last profile that the model took."""
-    judged = [event for event in counted(desk.watch.events) if isinstance(event, Judged)]
+    judged = [event for event in standing(desk.watch.events) if isinstance(event, Judged)]
     if not judged:
         desk.write("No verdict was taken yet; `judge` takes one.")
     else:
@@ -184,7 +184,7 @@ def _todos(desk: Desk, rest: str) -> list[str]:
 
 def _ledger(desk: Desk, rest: str) -> list[str]:
     best = desk.session.referee.best
-    return ledger_lines(counted(desk.watch.events), best.turn if best else None)
+    return ledger_lines(standing(desk.watch.events), best.turn if best else None)
 
 
 def _budget(desk: Desk, rest: str) -> list[str]:

@@ -85,8 +85,11 @@ def ask(source: int, out: int) -> str:
         KeyboardInterrupt: Ctrl-C again.
     """
     while True:
-        os.write(out, QUESTION.encode())
-        data = os.read(source, 1000)
+        try:
+            os.write(out, QUESTION.encode())
+            data = os.read(source, 1000)
+        except OSError:  # the terminal is gone
+            return "s"
         if not data:
             return "s"
         answer = data.decode("utf-8", "replace").strip().lower()[:1]

@@ -193,11 +193,15 @@ class Stepper:
         if self.end is not None:
             return True
         self._asked_in_vain = True
-        reply = self._do(self.agent.ask)
-        if reply is None:
+        before = len(self.agent.usage)
+        heard = self._do(self.agent.ask)
+        reply = self.agent.reply
+        if reply is None or len(self.agent.usage) == before:
             return self.end is not None
         self._asked_in_vain = False
         self._open, self.reply = _Open(reply, []), reply
+        if heard is None:
+            return False  # the interrupt came while the reply was shown: it stands
         return True if reply.tool_calls else self._settled()
 
     def _answer(self, open_turn: _Open, call: ToolCall) -> bool:

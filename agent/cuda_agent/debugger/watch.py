@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
+from cuda_agent.history import standing
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.trajectory import (
     Event,
@@ -11,7 +12,6 @@ from cuda_agent.trajectory import (
     Listener,
     Notice,
     Resumed,
-    Rewound,
     SandboxStarted,
     StageStarted,
     Stopped,
@@ -52,7 +52,7 @@ class Watch:
 
     def verdicts(self) -> list[Report]:
         """Return every verdict that counts, oldest first."""
-        judged = [event for event in counted(self.events) if isinstance(event, Judged)]
+        judged = [event for event in standing(self.events) if isinstance(event, Judged)]
         return [report for event in judged if (report := as_report(event))]
 
     def news(self) -> list[Event]:
@@ -78,17 +78,6 @@ def former_end(events: Sequence[Event]) -> Stop | None:
         if not isinstance(event, Resumed | Notice | StageStarted | SandboxStarted | Forked):
             return None
     return None
-
-
-def counted(events: Sequence[Event]) -> list[Event]:
-    """Return the events that still count: what came after a turn that somebody went back to does not."""
-    kept: list[Event] = []
-    for event in events:
-        if isinstance(event, Rewound):
-            kept = [one for one in kept if getattr(one, "turn", 0) <= event.turn]
-        else:
-            kept.append(event)
-    return kept
 
 
 def as_report(event: Judged) -> Report | None:

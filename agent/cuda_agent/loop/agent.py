@@ -65,6 +65,8 @@ class Agent:
         self.messages: list[Message] = []
         self.turn = 0
         self.usage: list[Usage] = []
+        self.reply: Reply | None = None
+        """The last one that came in this process."""
         self.stop: Stop | None = None
 
     def say(self, content: str, *, role: Literal["system", "user"] = "user") -> None:
@@ -189,7 +191,7 @@ class Agent:
         return observation
 
     def _record(self, reply: Reply) -> None:
-        self.usage.append(reply.usage)
+        self.reply = reply
         self.messages.append(
             Message(
                 role="assistant",
@@ -199,6 +201,7 @@ class Agent:
                 provider=reply.provider,
             )
         )
+        self.usage.append(reply.usage)
         self._trajectory.add(
             MessageAdded(
                 self.turn,
@@ -243,6 +246,7 @@ class Agent:
             "polish_left": counts.polish_left,
             "finals_left": self._referee.finals_left,
             "elapsed_s": round(self._elapsed(), 3),
+            "verdict_s": round(self._referee.slowest_s, 3),
         }
         self._trajectory.add(TurnEnded(turn, self._keeping.snapshot, self._referee.noted, loop))
         return stop

@@ -47,6 +47,8 @@ class Verdicts:
     """The in-loop verdicts."""
     finals: Mapping[str, Report] = field(default_factory=dict)
     candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    slowest_s: float = field(default=0.0, compare=False)
+    """How long the slowest verdict took: time that is kept back for the last one."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,9 @@ class Person:
         return new
 
     def interrupted(self, call: ToolCall) -> Observation:
-        """Answer a call that a person interrupted."""
+        """Answer a call that a person interrupted, perhaps while its answer was shown: there is one all the same."""
+        if self._agent.messages[-1].tool_call_id == call.id:
+            del self._agent.messages[-1]
         observation = self._calls.record(self._agent.turn, call, ToolResult(_INTERRUPTED, is_error=True), 0.0)
         self._agent.messages.append(Message("tool", observation.text, tool_call_id=call.id))
         return observation

@@ -156,7 +156,12 @@ class Recall:
         loop = event.loop
         state.counts = Counts(loop.get("idle", 0), loop.get("polish_left"), repeats.counts)
         finals_left = loop.get("finals_left", state.verdicts.finals_left)
-        state.verdicts = replace(state.verdicts, finals_left=finals_left, submission=event.submission or noted)
+        state.verdicts = replace(
+            state.verdicts,
+            finals_left=finals_left,
+            submission=event.submission or noted,
+            slowest_s=float(loop.get("verdict_s", 0.0)),
+        )
         state.turn, state.snapshot, state.flight = event.turn, event.snapshot, None
         self._ends[event.turn] = state.copy()
 
@@ -219,10 +224,20 @@ def recall(events: Sequence[Event], times: Sequence[datetime], load: LoadSubmiss
 
 
 def _observe(state: _State, event: Observation) -> None:
+    if state.flight and _is_answered(state.flight, event.id):
+        state.flight.observations.pop()
+        state.messages.pop()
     state.messages.append(Message("tool", event.text, tool_call_id=event.id))
     if state.flight:
         state.flight.observations.append(event)
         state.flight.said_before = len(state.messages)
+
+
+def _is_answered(flight: _Flight, identity: str) -> bool:
+    """Say whether the last answer was to this call: it was interrupted while that was shown. Ids may come twice."""
+    answered = len(flight.observations)
+    waiting = [call.id for call in flight.reply.tool_calls[answered : answered + 1]]
+    return answered > 0 and flight.observations[-1].id == identity and waiting != [identity]
 
 
 def _change(state: _State, event: CallChanged) -> None:

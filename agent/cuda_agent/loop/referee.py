@@ -64,7 +64,8 @@ class Referee:
         self._candidates: dict[str, Candidate] = {}
         self._finals: dict[str, Report] = {}
         self._kept: Report | None = None
-        self._slowest_s = 0.0
+        self.slowest_s = 0.0
+        """Of the verdicts taken so far."""
         self.polishing = False
 
     @property
@@ -80,11 +81,12 @@ class Referee:
     @property
     def reserve_s(self) -> float:
         """How much time to keep back for the final verdict of what is the best so far."""
-        return 2 * self._slowest_s if self._closing_candidate() else 0.0
+        return 2 * self.slowest_s if self._closing_candidate() else 0.0
 
     def memory(self) -> Verdicts:
         """Return what it knows."""
-        return Verdicts(self.finals_left, self._noted, dict(self._judged), dict(self._finals), dict(self._candidates))
+        known = dict(self._judged), dict(self._finals), dict(self._candidates)
+        return Verdicts(self.finals_left, self._noted, *known, slowest_s=self.slowest_s)
 
     def restore(self, verdicts: Verdicts) -> None:
         """Know this and nothing else; best/ follows.
@@ -96,6 +98,7 @@ class Referee:
         self._noted = verdicts.submission
         self._judged, self._finals = dict(verdicts.judged), dict(verdicts.finals)
         self._candidates = dict(verdicts.candidates)
+        self.slowest_s = max(self.slowest_s, verdicts.slowest_s)
         self._judged_hashes = {report.submission_sha256 for report in self._judged.values()}
         self._kept = None
         self.polishing = self.won
@@ -188,7 +191,7 @@ class Referee:
             report = replace(report, notes=[*report.notes, *(note for note in before if note not in report.notes)])
         else:
             report = self._judge.verdict(timeout_s=timeout_s, on_output=output)
-        self._slowest_s = max(self._slowest_s, time.monotonic() - start)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - start)
         self._trajectory.add(Judged(turn, _plain(report), snapshot))
         return report
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
+from cuda_agent.history import standing
 from cuda_agent.trajectory import Event, Observation
 
 Kind = Literal["same", "numbers", "text", "outcome", "missing", "added"]
 
-_PLACE = re.compile(r"/[^\s'\":]*?/(workspace|cuda-agent-\w+)\b")
-"""A run's own folders."""
+_PLACE = re.compile(r"(?:/[^\s'\":]*?)?/(?:workspace|cuda-agent-[\w-]+|var/lib/sandbox)\b(?:/outputs/[0-9a-f]+\.txt)?")
+"""A run's own folders in any sandbox, and what its tools saved there."""
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _EXIT = re.compile(r"exit code (\d+)")
 
@@ -31,12 +32,15 @@ class Difference:
 
 
 def compare(then: Iterable[Event], now: Iterable[Event]) -> list[Difference]:
-    """Pair the calls of two runs in their order: the same replies make the same calls, up to the end of one run."""
+    """Pair the calls of two runs in their order: the same replies make the same calls, up to the end of one run.
+
+    Neither what was gone back over nor a person's own calls are among them.
+    """
     return [_compare(*pair) for pair in zip_longest(_observations(then), _observations(now))]
 
 
 def _observations(events: Iterable[Event]) -> list[Observation]:
-    return [event for event in events if isinstance(event, Observation)]
+    return [event for event in standing(list(events)) if isinstance(event, Observation) and not event.by]
 
 
 def _compare(then: Observation | None, now: Observation | None) -> Difference:

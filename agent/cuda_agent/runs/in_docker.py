@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from cuda_agent.runs.place import Place
 from cuda_agent.sandbox.docker import gpus, orphans
 from cuda_agent.sandbox.docker.container import Container, Spec
 from cuda_agent.sandbox.docker.copying import copy_workspace
-from cuda_agent.sandbox.docker.engine import TIMEOUT_S, Engine, connect
+from cuda_agent.sandbox.docker.engine import TIMEOUT_S, connect
 from cuda_agent.sandbox.docker.image import BUILD, Image, find, state
 from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
@@ -39,27 +39,32 @@ def choose_docker(settings: Settings, *, asked: bool) -> Place | str:
     if settings.python is not None:
         raise ConfigError("--python names an interpreter of this machine; leave it out with --sandbox docker.")
     try:
-        engine = connect(os.environ, timeout_s=TIMEOUT_S if asked else SHORT_TIMEOUT_S)
+        with closing(connect(os.environ, timeout_s=TIMEOUT_S if asked else SHORT_TIMEOUT_S)) as engine:
+            image = find(engine, settings.image)
+            on_this_machine = engine.host.startswith("unix://")
     except SandboxError:
         if asked:
             raise
         return ""
-    try:
-        image = find(engine, settings.image)
-        there = state(image)
-        if image is not None and there == "ready":
-            return _place(settings, engine, image)
-    finally:
-        engine.close()
+    there = state(image)
+    if image is not None and there == "ready":
+        devices = gpus.visible(gpus.listed(), os.environ) if on_this_machine else []
+        return place_in(image, devices, settings, asked=asked)
     if asked:
         problem = "is not there" if there == "missing" else "was built by another version"
         raise ConfigError(f"The image {settings.image!r} of the sandbox {problem}: run {BUILD}.")
     return "" if there == "missing" else f" (not docker: its image is of another version; {BUILD})"
 
 
-def _place(settings: Settings, engine: Engine, image: Image) -> Place:
-    devices = gpus.visible(gpus.listed(), os.environ) if engine.host.startswith("unix://") else []
+def place_in(image: Image, devices: list[str], settings: Settings, *, asked: bool) -> Place | str:
+    """Return the place that an image makes with these GPUs, or why it is none where nobody asked for it.
+
+    Raises:
+        ConfigError: it was asked for, and the target is not there.
+    """
     missing = _missing_for_cuda(image, devices)
+    if settings.target == "cuda" and missing and not asked:
+        return f" (not docker: {missing})"
     if settings.target == "cuda" and missing:
         raise ConfigError(f"The target cuda is not ready: {missing}; use --target cpu or change that.")
     cuda = settings.target == "cuda" or (settings.target == "auto" and not missing)

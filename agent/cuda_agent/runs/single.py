@@ -99,7 +99,7 @@ def carry_out(
     """Take a run from its beginning to its end, and say in run.json how that was.
 
     Raises:
-        OperatorError: the operator cannot be used; run.json does not say so.
+        OperatorError: the operator cannot be used; run.json says so of a run that goes on.
         InfrastructureError, SandboxError: the machinery failed; run.json says so too.
     """
     record = beginning.record
@@ -109,9 +109,9 @@ def carry_out(
         except KeyboardInterrupt:
             signals.shield()
             record.finish(Stop(StopReason.INTERRUPTED, "before the first turn" if beginning.past is None else ""))
-        except OperatorError:
-            raise
         except Exception as error:
+            if isinstance(error, OperatorError) and beginning.past is None:
+                raise  # nothing worth keeping happened
             _record_failure(record, error)
             raise
     return Outcome(beginning.run.path, record.document, int(record.document["exit_code"]))
@@ -180,13 +180,7 @@ class _Work:
         return session.agent.stop or Stop(StopReason.INTERRUPTED)
 
     def _session(
-        self,
-        model: Model,
-        sandbox: Sandbox,
-        judge: Judge,
-        trajectory: Trajectory,
-        clock: Clock,
-        workspace: Workspace,
+        self, model: Model, sandbox: Sandbox, judge: Judge, trajectory: Trajectory, clock: Clock, workspace: Workspace
     ) -> Session:
         begin = self.beginning
         limits = Limits(max_turns=begin.settings.max_turns, polish=begin.settings.polish)

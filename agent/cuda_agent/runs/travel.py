@@ -95,11 +95,9 @@ def fork(
         _copy(parent, child, history, turn)
         child.save(
             {
-                **{key: document[key] for key in ("operator", "versions", "place", "environment", "created")},
+                **_kept(document, memory.turn),
                 "settings": {**settings.model_dump(mode="json"), "run_dir": str(target)},
                 "parent": {"run": str(parent.path), "turn": turn},
-                **{"status": "interrupted", "turns": memory.turn, "finished": None, "stop": None, "exit_code": None},
-                **{"error": None, "usage": None, "result": None},
             }
         )
         _tell_parent(parent, Forked(turn, str(target), settings.model), trajectory)
@@ -107,6 +105,15 @@ def fork(
         child.remove()
         raise
     return target
+
+
+def _kept(document: Mapping[str, Any], turns: int) -> dict[str, Any]:
+    """Return what a child's run.json has of its parent's; nothing came out of it yet."""
+    return {
+        **{key: document[key] for key in ("operator", "versions", "place", "environment", "created")},
+        **{"status": "interrupted", "turns": turns, "finished": None, "stop": None, "exit_code": None},
+        **{"error": None, "usage": None, "result": None},
+    }
 
 
 def _copy(parent: RunDir, child: RunDir, history: History, turn: int) -> None:

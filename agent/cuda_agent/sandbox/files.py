@@ -77,6 +77,11 @@ except OSError as error:
 """
 
 
+def closed(workspace: str) -> str:
+    """Say that nothing can be run in a workspace any more, because somebody took away its own rights."""
+    return f"the sandbox's workspace {workspace!r} cannot be entered any more; `chmod u+rwx` it and resume the run"
+
+
 def read_file(execute: Callable[..., ExecResult], python: str, path: str, max_bytes: int) -> bytes:
     """Read `path` by a script that `execute` (a sandbox's `exec`) runs with the interpreter `python`.
 

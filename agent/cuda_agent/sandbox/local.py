@@ -16,7 +16,7 @@ from typing import Self
 from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.confinement import Confinement
 from cuda_agent.sandbox.environment import prepare_state_dir, sandbox_environment
-from cuda_agent.sandbox.files import read_file, write_file
+from cuda_agent.sandbox.files import closed, read_file, write_file
 from cuda_agent.sandbox.namespace import PidNamespace
 from cuda_agent.sandbox.process import LAUNCHER, SUPERVISOR, Supervised
 from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult, SandboxError, SandboxLost
@@ -114,8 +114,10 @@ class LocalSandbox:
         try:
             self._check_there()
             result = supervised.run(on_output)
-        except (OSError, SandboxError):
+        except (OSError, SandboxError) as error:
             self._check_there()  # a directory that is gone looks like a command that cannot start
+            if isinstance(error, PermissionError) and str(error.filename).rstrip("/") == self.workspace:
+                raise SandboxLost(closed(self.workspace)) from error
             raise
         finally:
             with self._lock:

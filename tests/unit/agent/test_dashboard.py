@@ -4,7 +4,16 @@ from typing import Any
 import pytest
 
 from cuda_agent.cli.dashboard import ASCII, UNICODE, Dashboard, curve, fitted
-from cuda_agent.trajectory import CallStarted, Event, Judged, MessageAdded, Observation, RunStarted, StageStarted
+from cuda_agent.trajectory import (
+    CallStarted,
+    Event,
+    Judged,
+    MessageAdded,
+    Observation,
+    Resumed,
+    RunStarted,
+    StageStarted,
+)
 
 
 def judged(submission: str, speedup: float | None, status: str = "win", *, final: bool = False) -> Judged:
@@ -90,3 +99,10 @@ def test_whatever_the_text_a_row_is_printable_and_fits(text: str) -> None:
     assert len(row) <= 40
     assert row.isprintable()
     assert row.isascii()
+
+
+def test_a_run_that_goes_on_has_its_name_and_its_limit() -> None:
+    watch = Watch()
+    settings = {"max_turns": 9, "operator": "a/diag/model.py"}
+    assert watch.rows(Resumed(4, "m", settings))[0].startswith("turn 4 of 9")
+    assert watch.dashboard.title == "diag · m"

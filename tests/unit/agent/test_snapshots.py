@@ -56,6 +56,18 @@ def test_after_going_back_the_next_turn_differs_from_the_one_gone_back_to(tmp_pa
     assert again.find(names[1])["a"] == store.find(names[1])["a"]  # what was gone back over is still there
 
 
+def test_a_line_that_stands_and_was_not_noted_counts(tmp_path: Path) -> None:
+    """So a signal leaves it that comes between the two."""
+    store, names = three(tmp_path)
+    with Snapshots(tmp_path) as other:
+        noted = other.record(3, tree(other, a="3", b="same"))
+    kept = store.record(4, tree(store, b="same"))
+    assert (kept.changed, kept.removed) == ((), ("a",))
+    with Snapshots(tmp_path) as again:
+        assert [sorted(again.find(name)) for name in (names[2], noted.name, kept.name)] == [["b"], ["a", "b"], ["b"]]
+        assert again.name == kept.name
+
+
 @pytest.mark.parametrize("cut", [1, 2, 40])
 @pytest.mark.parametrize("torn", [b"", b"\0" * 300])
 def test_a_torn_end_is_dropped_and_written_over(tmp_path: Path, cut: int, torn: bytes) -> None:

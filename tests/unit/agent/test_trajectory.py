@@ -59,6 +59,24 @@ def written(path: Path, *events: Known) -> bytes:
     return path.read_bytes()
 
 
+class Interrupted(LineFile):
+    """A signal comes right behind every line."""
+
+    def append(self, line: bytes) -> None:
+        super().append(line)
+        raise KeyboardInterrupt
+
+
+def test_a_signal_between_a_line_and_the_next_leaves_no_gap_and_no_number_twice(tmp_path: Path) -> None:
+    file = tmp_path / "trajectory.jsonl"
+    with Interrupted(file) as lines:
+        trajectory = Trajectory(lines, Silent())
+        for event in EVENTS:
+            with pytest.raises(KeyboardInterrupt):
+                trajectory.add(event)
+    assert [event.type for event in read(file)] == [event.type for event in EVENTS]
+
+
 def test_every_event_is_a_line_at_once_and_comes_back(tmp_path: Path) -> None:
     file = tmp_path / "trajectory.jsonl"
     with LineFile(file) as lines:

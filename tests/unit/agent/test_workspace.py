@@ -12,7 +12,7 @@ import pytest
 from cuda_agent.judging import MAX_SUBMISSION_BYTES
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent.snapshots import Snapshots
-from cuda_agent.workspace import Bounds, Workspace, submission_of
+from cuda_agent.workspace import Bounds, Workspace, WorkspaceError, submission_of
 
 LARGE = Bounds().file_bytes
 ODD = os.fsdecode(b"caf\xe9 \xff\n")
@@ -237,3 +237,43 @@ def test_bounds_fall_on_the_rest_and_not_on_the_submission(place: Place, bounds:
     assert place.workspace.restore(first.snapshot) == ()
     assert len(list((place.root / "many").iterdir())) == 40
     assert (place.root / "kernels/a.cpp").read_bytes() == b"k" * 60
+
+
+ANSWER = """
+import os
+def answer(*entries, sent=()):
+    index = [str(len(sent)).encode()] + [part for data in sent for part in (b"%s" % hashed(data), b"%d" % len(data))]
+    index += [part for entry in entries for part in entry]
+    joined = b"\\0".join(index)
+    os.write(1, b"".join(sent) + joined + len(joined).to_bytes(8, "big"))
+def hashed(data):
+    import hashlib
+    return hashlib.sha256(data).hexdigest().encode()
+good = hashed(b"x")
+"""
+FORGED = {
+    "a way out of the submission": "(b'kernels/../../x', b'file', good, b'420', b'1'), sent=[b'x']",
+    "an absolute name": "(b'/etc/x', b'file', good, b'420', b'1'), sent=[b'x']",
+    "two names of one file": "(b'kernels/./x', b'file', good, b'420', b'1'), sent=[b'x']",
+    "no name": "(b'', b'file', good, b'420', b'1'), sent=[b'x']",
+    "a file of the host": "(b'model_new.py', b'file', b'/dev/zero', b'420', b'1')",
+    "a content that was not sent": "(b'model_new.py', b'file', good, b'420', b'1')",
+    "another kind": "(b'model_new.py', b'fifo', b'', b'420', b'1')",
+    "more rights": "(b'model_new.py', b'file', good, b'65535', b'1'), sent=[b'x']",
+    "less than nothing": "(b'model_new.py', b'file', good, b'420', b'-1'), sent=[b'x']",
+    "half an entry": "(b'model_new.py', b'file')",
+    "too much": "(b'model_new.py', b'file', good, b'420', b'1'), sent=[b'x', b'y' * 200]",
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_what_no_workspace_can_hold_is_refused_and_not_looked_for(place: Place, tmp_path: Path, kind: str) -> None:
+    """The reading command runs as the model's user, so the model may answer in its place."""
+    python = tmp_path / "python"
+    script = f"{ANSWER}\nanswer({FORGED[kind]})\n"
+    python.write_text(f"#!{sys.executable}\n{script}")
+    python.chmod(0o755)
+    forged = Workspace(place.sandbox, place.snapshots, python=str(python), bounds=Bounds(all_bytes=100))
+    with pytest.raises(WorkspaceError, match="could not be read"):
+        forged.capture(0)
+    assert place.snapshots.name == ""

@@ -100,6 +100,7 @@ class Container:
                 hostname="sandbox",
                 labels=Owner.me().labels(self._spec.run),
                 host_config=host_config(api, self._spec),
+                use_config_proxy=False,  # there is no network, and a proxy's address may hold a password
             )
             self._held = api.attach_socket(self.name, {"stdin": 1, "stream": 1})
             api.start(self.name)

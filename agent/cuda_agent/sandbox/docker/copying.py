@@ -1,44 +1,61 @@
 """Copies the workspace out of a container, once, at the end of a run.
 
 A command inside, as the model's user, lists and sends plain files and folders; here they are written into a folder that
-nobody else ever wrote to, so no link can lead elsewhere. Links, devices and the like are left out. Owner of all is the
-person who started the program.
+nobody else ever wrote to, so no link can lead elsewhere. Links, devices and the like are left out, and so is what is
+more than a workspace can hold. Owner of all is the person who started the program.
 """
 
 import base64
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from cuda_agent.files import writing
-from cuda_agent.sandbox.docker.layout import PYTHON
+from cuda_agent.sandbox.docker.layout import GIB, PYTHON
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
 from cuda_agent_tools.sandbox import SandboxError
 
 TIMEOUT_S = 300.0
 MAX_LINE = 100_000
+MAX_BYTES = 2 * GIB
+"""Of all that is sent. The workspace's file system is smaller, but files with holes take no room in it."""
 SEND_SCRIPT = """
 import base64, os, stat, sys
-out = sys.stdout.buffer
-def send(kind, path, mode, mtime_ns, data):
+out, left = sys.stdout.buffer, int(sys.argv[1])
+def send(kind, path, about, size):
+    global left
     name = base64.b64encode(os.fsencode(path)).decode()
-    out.write(f"{kind} {mode:o} {mtime_ns} {len(data)} {name}\\n".encode())
-    out.write(data)
+    head = f"{kind} {stat.S_IMODE(about.st_mode):o} {about.st_mtime_ns} {size} {name}\\n".encode()
+    fits = len(head) + size <= left
+    if fits:
+        left -= len(head) + size
+        out.write(head)
+    return fits
+def send_file(path):
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        rest = about.st_size
+        if not stat.S_ISREG(about.st_mode) or not send("F", path, about, rest):
+            return
+        while rest > 0:
+            piece = min(rest, 1 << 20)
+            out.write(file.read(piece).ljust(piece, b"\\0"))  # it may have become shorter
+            rest -= piece
 for folder, folders, files in os.walk("."):
     folders.sort()
-    about = os.stat(folder)
-    send("D", folder, stat.S_IMODE(about.st_mode), about.st_mtime_ns, b"")
+    try:
+        send("D", folder, os.lstat(folder), 0)
+    except OSError:  # a background command removed it just now
+        continue
     for name in sorted(files):
-        path = os.path.join(folder, name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(descriptor, "rb") as file:
-                about = os.fstat(descriptor)
-                if stat.S_ISREG(about.st_mode):
-                    send("F", path, stat.S_IMODE(about.st_mode), about.st_mtime_ns, file.read())
+            send_file(os.path.join(folder, name))
         except OSError:
             continue
 """
@@ -54,8 +71,9 @@ def copy_workspace(sandbox: DockerSandbox, target: Path) -> None:
     """
     fresh = target.with_name(f".{target.name}.new")
     with tempfile.TemporaryFile() as stream:
+        argv = [PYTHON, "-I", "-S", "-c", SEND_SCRIPT, str(MAX_BYTES)]
         with writing(target):
-            result = sandbox.stream([PYTHON, "-I", "-S", "-c", SEND_SCRIPT], _into(stream), timeout_s=TIMEOUT_S)
+            result = sandbox.stream(argv, into(stream, MAX_BYTES), timeout_s=TIMEOUT_S)
         if result.exit_code != 0:
             said = result.stderr.decode(errors="replace").strip()[-300:]
             raise SandboxError(f"the workspace could not be copied out of the container: {said or 'it took too long'}")
@@ -84,10 +102,14 @@ def receive(stream: IO[bytes], folder: Path) -> None:
             about = (int(mode, 8) & 0o777, int(mtime_ns), int(size))
         except ValueError as error:
             raise SandboxError(f"the container sent no list of files: {line[:80]!r}") from error
-        if kind == b"D":
-            path.mkdir(parents=True, exist_ok=True)
-        else:
-            _write(path, stream, *about)
+        try:
+            (path if kind == b"D" else path.parent).mkdir(parents=True, exist_ok=True)
+            if kind != b"D":
+                _write(path, stream, *about)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            stream.seek(about[-1], os.SEEK_CUR)  # the way to it is longer here than in there
 
 
 def _write(path: Path, stream: IO[bytes], mode: int, mtime_ns: int, size: int) -> None:
@@ -99,7 +121,8 @@ def _write(path: Path, stream: IO[bytes], mode: int, mtime_ns: int, size: int) -
             file.write(data)
             size -= len(data)
         os.fchmod(file.fileno(), mode | 0o600)
-    os.utime(path, ns=(mtime_ns, mtime_ns))
+    with suppress(OverflowError):  # no time that this system knows
+        os.utime(path, ns=(mtime_ns, mtime_ns))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -109,8 +132,12 @@ def _inside(folder: Path, name: str) -> Path:
     return folder.joinpath(*parts)
 
 
-def _into(file: IO[bytes]) -> Callable[[bytes], None]:
+def into(file: IO[bytes], limit: int) -> Callable[[bytes], None]:
+    """Return what writes the pieces it is given into the file, and refuses more than `limit` bytes in all."""
+
     def take(data: bytes) -> None:
+        if file.tell() + len(data) > limit:
+            raise SandboxError("the container sends more than its workspace can hold")
         file.write(data)
 
     return take

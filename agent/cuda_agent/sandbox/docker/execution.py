@@ -61,7 +61,7 @@ class Ending:
 
 
 class Execution:
-    """One command. `run` may be called once; `abandon` from any thread ends it."""
+    """One command. `run` may be called once."""
 
     def __init__(self, command: Command, uid: int, sink: Callable[[bytes], None] | None = None) -> None:
         """Check the command; where there is a `sink`, it gets stdout and nothing of it is kept.
@@ -71,20 +71,14 @@ class Execution:
         """
         command.check()
         self.abandoned = False
+        """Set where the container is being removed: the command's end is of no interest any more."""
         self._command = command
         self._nonce = secrets.token_hex(16)
         self._uid = uid
         self._sink = sink
-        self._stream: Any = None
         self._buffer = bytearray()
         self._captures = {"stdout": Capture(command.max_bytes), "stderr": Capture(command.max_bytes)}
         self._endings = {name: Ending(self._nonce) for name in self._captures}
-
-    def abandon(self) -> None:
-        """Have everything killed; the thread in `run` returns soon after."""
-        self.abandoned = True
-        if self._stream is not None:
-            _hang_up(self._stream)
 
     def run(self, stream: Any, on_output: Callable[[bytes], None] | None) -> ExecResult:
         """Run to the end over the connection of a started exec.
@@ -94,7 +88,6 @@ class Execution:
             StreamEnded: nobody said how the command ended.
         """
         started = time.monotonic()
-        self._stream = stream
         try:
             if self.abandoned:
                 _hang_up(stream)
@@ -138,7 +131,7 @@ class Execution:
                 self._take(name, piece, on_output)
 
     def _frames(self) -> list[tuple[str, bytes]]:
-        """Take what is whole out of the buffer; of a long frame, what is there of it."""
+        """Take the whole frames out of the buffer."""
         found, position = [], 0
         while len(self._buffer) - position >= _HEADER.size:
             kind, size = _HEADER.unpack_from(self._buffer, position)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.docker.container import Container
 from cuda_agent.sandbox.docker.layout import PYTHON, WORKSPACE, User, environment
-from cuda_agent.sandbox.files import read_file, write_file
-from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult
+from cuda_agent.sandbox.files import closed, read_file, write_file
+from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult, SandboxLost
 
 
 class DockerSandbox:
@@ -40,12 +40,12 @@ class DockerSandbox:
         """Run `argv`; see `cuda_agent_tools.sandbox.Sandbox.exec`."""
         where = posixpath.join(self.workspace, cwd or "").rstrip("/") or "/"
         command = Command(tuple(argv), where, {**self._env, **(env or {})}, stdin, timeout_s, max_bytes)
-        return self.container.execute(command, self._user.uid, on_output=on_output)
+        return self._execute(command, on_output=on_output)
 
     def stream(self, argv: Sequence[str], sink: Callable[[bytes], None], *, timeout_s: float) -> ExecResult:
         """Run `argv` and hand its stdout, of whatever length, to `sink`."""
         command = Command(tuple(argv), self.workspace, self._env, b"", timeout_s, DEFAULT_MAX_BYTES)
-        return self.container.execute(command, self._user.uid, sink=sink)
+        return self._execute(command, sink=sink)
 
     def read(self, path: str, *, max_bytes: int = 50_000_000) -> bytes:
         """Read a file; see `cuda_agent_tools.sandbox.Sandbox.read`."""
@@ -54,3 +54,11 @@ class DockerSandbox:
     def write(self, path: str, data: bytes) -> None:
         """Write a file; see `cuda_agent_tools.sandbox.Sandbox.write`."""
         write_file(self.exec, PYTHON, path, data)
+
+    def _execute(self, command: Command, **to: Callable[[bytes], None] | None) -> ExecResult:
+        try:
+            return self.container.execute(command, self._user.uid, **to)
+        except PermissionError as error:
+            if error.filename == self.workspace:
+                raise SandboxLost(closed(self.workspace)) from error
+            raise

@@ -168,6 +168,28 @@ def test_edit_in_an_editor_takes_one_argument_or_the_whole_call(sit: Open) -> No
     assert table.stepper.pending.arguments == {"text": "new"}
 
 
+@pytest.mark.parametrize(
+    ("path", "suffix"),
+    [("a/k.cpp", ".cpp"), ("k.b\0/x", ".txt"), (f"k.{'x' * 300}", ".txt"), ("k.a b", ".txt"), ("k", ".txt")],
+)
+def test_the_file_for_the_editor_is_named_by_nothing_odd_in_the_models_path(sit: Open, path: str, suffix: str) -> None:
+    seen: list[str] = []
+
+    def editor(text: str, *, suffix: str) -> str:
+        seen.append(suffix)
+        return text
+
+    sit([calls(call("Write", "a", text="old", file_path=path))], editor=editor).talk("s", "edit text")
+    assert seen == [suffix]
+
+
+def test_a_command_that_cannot_be_started_is_a_sentence_and_no_end(sit: Open) -> None:
+    table = sit([calls(call("Write", "a", text="A"))], real_files=True)
+    table.desk.session.sandbox.workspace = "/nowhere"
+    assert "*** " in table.talk("sh ls", "s")
+    assert table.stepper.pending is not None
+
+
 def test_an_unchanged_edit_is_no_change(sit: Open) -> None:
     table = sit([calls(call("Write", "a", text="A"))], editor=lambda text, *, suffix: f"{text}\n")
     assert "unchanged" in table.talk("s", "edit text")

@@ -8,7 +8,7 @@ from tests.unit.agent.debugger.table import Open, raises
 from tests.unit.agent.fakes import DONE, call, calls, report
 
 from cuda_agent.debugger.lines import PipedLines, history_file
-from cuda_agent.debugger.offer import Asker, drive
+from cuda_agent.debugger.offer import Asker, ask, drive
 from cuda_agent.loop.stop import StopReason
 from cuda_agent_tools.sandbox import SandboxLost
 
@@ -124,3 +124,7 @@ def test_ctrl_c_in_a_run_by_itself_opens_the_debugger_where_it_stands(sit: Open)
     table.typed.left[:] = ["p"]
     drive(table.desk.session, asker, table.console)
     assert "call 2 of 2: Nothing" in table.text
+
+
+def test_the_question_is_answered_with_stop_where_the_terminal_is_gone() -> None:
+    assert ask(-1, -1) == "s"

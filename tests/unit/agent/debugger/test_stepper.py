@@ -9,10 +9,13 @@ from tests.unit.agent.fakes import DONE, call, calls, report
 
 from cuda_agent.debugger.stepper import INTERRUPTED, Goal
 from cuda_agent.errors import ModelError
+from cuda_agent.history import read_history
+from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply
 from cuda_agent.llm.scripted import Entry, Request
+from cuda_agent.loop.recall import recall
 from cuda_agent.loop.stop import StopReason
-from cuda_agent.trajectory import Event, Observation
+from cuda_agent.trajectory import Event, MessageAdded, Observation
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import SandboxLost
 
@@ -159,6 +162,35 @@ def test_an_interrupted_request_was_no_turn(sit: Open) -> None:
     table.stepper.advance(Goal.STEP)
     assert (table.agent.turn, table.stepper.end) == (1, None)
     assert table.stepper.pending is not None
+
+
+class InterruptsOnce:
+    """A listener in whose hearing of an event of one kind Ctrl-C is pressed."""
+
+    def __init__(self, kind: type[Event]) -> None:
+        self._kind = kind
+        self._left = 1
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, self._kind) and self._left:
+            self._left -= 1
+            raise KeyboardInterrupt
+
+    def on_output(self, data: bytes) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [MessageAdded, Observation])
+def test_an_interrupt_while_something_is_shown_loses_and_doubles_nothing(sit: Open, kind: type[Event]) -> None:
+    table = sit([calls(call("Nothing", "a"), call("Nothing", "b")), DONE], idle_replies=1)
+    table.desk.session.trajectory.listener = InterruptsOnce(kind)
+    assert table.stepper.advance(Goal.CONTINUE).why == INTERRUPTED
+    table.stepper.advance(Goal.CONTINUE)
+    roles = [message.role for message in table.agent.messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    history = read_history(table.desk.session.run.trajectory)
+    memory = recall(history.events, history.times, lambda name: Submission({}), finals=3).memory()
+    assert memory.messages == tuple(table.agent.messages)
 
 
 def test_an_interrupted_verdict_leaves_a_conversation_that_can_go_on(sit: Open) -> None:

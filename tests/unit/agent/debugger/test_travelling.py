@@ -8,7 +8,7 @@ from tests.unit.agent.debugger.table import Open, Table
 from tests.unit.agent.fakes import DONE, call, calls, report
 
 from cuda_agent.debugger.stepper import Goal
-from cuda_agent.debugger.watch import counted, former_end
+from cuda_agent.debugger.watch import former_end
 from cuda_agent.history import read
 from cuda_agent.loop.stop import StopReason
 from cuda_agent.trajectory import Event, Judged, Notice, Resumed, Rewound, SandboxStarted, Stopped
@@ -124,6 +124,8 @@ def test_how_a_run_had_ended_that_is_opened_again(events: list[Event], reason: S
     assert (end.reason if end else None) is reason
 
 
-def test_what_was_gone_back_over_does_not_count() -> None:
-    verdicts: list[Event] = [Judged(1, {}), Judged(3, {}), Rewound(1), Judged(2, {})]
-    assert [event.turn for event in counted(verdicts) if isinstance(event, Judged)] == [1, 2]
+def test_a_verdict_after_the_end_of_the_turn_that_is_gone_back_to_does_not_count(table: Table) -> None:
+    text = table.talk("until 2", "goto 1", "judge", "goto 1", "p ledger", "show")
+    assert "verdict: tie" in text
+    assert text.count("No verdict was taken yet") == 2
+    assert table.desk.watch.verdicts() == []

@@ -3,11 +3,13 @@
 import base64
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cuda_agent.sandbox.docker.copying import receive
+from cuda_agent.sandbox.docker.copying import SEND_SCRIPT, into, receive
 from cuda_agent_tools.sandbox import SandboxError
 
 
@@ -56,3 +58,38 @@ def test_a_file_is_never_written_twice(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         receive(io.BytesIO(entry("a", b"1") + entry("a", b"2")), tmp_path)
     assert (tmp_path / "a").read_bytes() == b"1"
+
+
+def sent_from(folder: Path, limit: int = 1 << 20) -> bytes:
+    argv = [sys.executable, "-I", "-S", "-c", SEND_SCRIPT, str(limit)]
+    return subprocess.run(argv, cwd=folder, capture_output=True, check=True).stdout
+
+
+def test_what_a_workspace_sends_arrives_without_what_is_more_than_it_can_hold(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "kernels").mkdir(parents=True)
+    here.mkdir()
+    (there / "a_hole").touch()
+    os.truncate(there / "a_hole", 1 << 40)
+    (there / "kernels" / "a.cu").write_bytes(b"k" * 2_000_000)
+    (there / "link").symlink_to("/etc/passwd")
+    os.mkfifo(there / "pipe")
+    receive(io.BytesIO(sent_from(there, 4 << 20)), here)
+    assert {path.relative_to(here).as_posix() for path in here.rglob("*")} == {"kernels", "kernels/a.cu"}
+    assert (here / "kernels" / "a.cu").read_bytes() == b"k" * 2_000_000
+
+
+def test_what_is_sent_is_bounded_whoever_sends_it(tmp_path: Path) -> None:
+    with (tmp_path / "stream").open("w+b") as file:
+        take = into(file, 10)
+        take(b"12345")
+        with pytest.raises(SandboxError):
+            take(b"678901")
+        assert file.tell() == 5
+
+
+def test_a_name_that_is_too_long_here_and_a_time_that_nobody_knows_hold_nothing_up(tmp_path: Path) -> None:
+    long = "/".join(["d" * 200] * 25)
+    sent = entry(long, kind="D") + entry(f"{long}/a", b"lost") + entry("b", b"kept", mtime_ns=10**40)
+    receive(io.BytesIO(sent), tmp_path)
+    assert (tmp_path / "b").read_bytes() == b"kept"

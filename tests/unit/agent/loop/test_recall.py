@@ -110,6 +110,18 @@ def test_a_run_that_is_cut_off_after_any_event_is_recalled_with_every_answer_and
         assert [one.id for one in answered] == [one.id for one in pending[: len(answered)]]
 
 
+def test_who_goes_on_keeps_the_time_back_that_verdicts_took_before(build: Build) -> None:
+    script, verdicts, finals = SCRIPTS["idle and repeating"]
+    stage = build(script, verdicts, finals)
+    stage.referee.slowest_s = 12.5
+    noted(stage)
+    found = recalled(stage)
+    before_the_last = max(turn for turn in found.turns if not found.memory_at(turn).verdicts.finals)
+    stage.referee.slowest_s = 0.0  # as in another process
+    stage.referee.restore(found.memory_at(before_the_last).verdicts)
+    assert stage.referee.reserve_s == 25.0
+
+
 def test_dangling_calls_are_answered_on_disk_and_the_turn_is_settled(build: Build) -> None:
     stage = build([calls(write("A", "1"), write("B", "1"), call("Profile", "2")), DONE], [report("tie", 1.01)])
     stage.agent.briefed()

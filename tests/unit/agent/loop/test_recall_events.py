@@ -53,6 +53,24 @@ def test_the_conversation_shows_the_call_that_ran(events: list[Event], names: li
     assert [call.name for call in memory.in_flight.reply.tool_calls] == names
 
 
+@pytest.mark.parametrize(
+    ("ids", "answers", "kept"),
+    [
+        (["a"], ["a", "a"], ["a"]),
+        (["a", "b"], ["a", "a", "b"], ["a", "b"]),
+        (["a", "a"], ["a", "a"], ["a", "a"]),
+        (["a", "a"], ["a", "a", "a"], ["a", "a"]),
+    ],
+)
+def test_a_call_has_one_answer_though_it_was_interrupted_while_that_was_shown(
+    ids: list[str], answers: list[str], kept: list[str]
+) -> None:
+    memory = told(ended(0), asked(*ids), *map(seen, answers))
+    assert [one.tool_call_id for one in memory.messages[1:]] == kept
+    assert memory.in_flight is not None
+    assert [one.id for one in memory.in_flight.observations] == kept
+
+
 def test_calls_of_a_person_are_no_part_of_the_conversation_and_what_a_person_says_is() -> None:
     said = MessageAdded(1, "user", "try that", by="person")
     memory = told(ended(0), asked("a"), seen("p", by="person"), seen("a"), said, MessageAdded(1, "user", "nudge"))

@@ -3,19 +3,20 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.agent.fakes import Heard, call, calls
 from tests.unit.agent.quick import OPERATOR, PLACE, QuickJudge
 
 from cuda_agent.config import Settings
-from cuda_agent.errors import ConfigError
+from cuda_agent.errors import ConfigError, OperatorError
 from cuda_agent.history import read, read_history
 from cuda_agent.llm.model import Reply
 from cuda_agent.llm.scripted import Entry, ScriptedModel
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.operators import load
-from cuda_agent.run_dir import RunDir
+from cuda_agent.run_dir import RunDir, load_document
 from cuda_agent.runs import travel
 from cuda_agent.runs.beginning import Beginning
 from cuda_agent.runs.record import Record
@@ -23,6 +24,7 @@ from cuda_agent.runs.resume import past_of
 from cuda_agent.runs.session import Drive, Session, by_itself
 from cuda_agent.runs.single import carry_out
 from cuda_agent.trajectory import Forked, Rewound, RunStarted
+from cuda_agent_judge.report import Report
 
 DONE = Reply(text="done")
 
@@ -161,6 +163,29 @@ def test_a_fork_of_an_open_run_goes_on_by_itself_and_leaves_the_parent_alone(
     assert first.parent == {"run": str(run.path), "turn": 1}
     assert model.requests[0].last.content == f"N= in {child.workspace}"  # said of the parent's workspace, then
     assert read_history(child.trajectory).notices == ()
+
+
+class Refusing(QuickJudge):
+    """Does not take the operator, as it does where this machine became too slow for it."""
+
+    def analyze(self, **_: Any) -> Report:
+        return Report(command="analyze", status="timeout", reason="it takes too long")
+
+
+def test_a_run_that_goes_on_with_an_operator_that_cannot_be_used_any_more_says_so_and_is_kept(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    run = driven([version(3)], lambda session: None)
+    operator, settings = load(run.path.parent / "op.py"), Settings(operator=run.path.parent / "op.py")
+    with run.open_trajectory() as log:
+        past = past_of(run, log)
+        record = Record.reopened(run, load_document(run.path), settings, PLACE.described)
+        begin = Beginning(settings, operator, PLACE, run, record, log, past)
+        with pytest.raises(OperatorError):
+            carry_out(begin, ScriptedModel([]), Heard(), by_itself, judge=Refusing)
+    document = load_document(run.path)
+    assert (document["status"], document["exit_code"]) == ("failed", 2)
+    assert "takes too long" in document["error"]
 
 
 def test_going_back_that_was_interrupted_leaves_a_mark_for_the_next_start(
