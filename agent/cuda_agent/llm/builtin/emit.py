@@ -68,7 +68,8 @@ def _call(node: Apply, args: list[str], functions: set[str]) -> str:
     if node.fn in COMPARED:
         return f"{args[0]} {COMPARED[node.fn]} {args[1]}"
     if node.fn == "where":
-        return f"{args[0]} ? {args[1]} : {args[2]}"
+        functions.add("pick")
+        return f"pick<{COMPUTED[node.dtype]}>({', '.join(args)})"
     functions.add(node.fn)
     return f"op_{node.fn}({', '.join(args)})"
 
