@@ -1,58 +1,24 @@
 """From the traced graph to stages: loop nests over an output's index space, each element an expression."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, identity, product, triangle
-from cuda_agent.llm.builtin.dtypes import SUPPORTED
-from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, NotAffine, Position, Value
-from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides
+from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
+from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, NotAffine, Position, Value, map_index
+from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
+from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
+from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions
+from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Store
 from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread
 
 FACTORIES = frozenset({"arange", "eye"})
+TABLES = REDUCTIONS | LOSSES
 UNWRITTEN = frozenset({"empty", "empty_like", "new_empty", "empty_strided"})
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A tensor that a kernel reads or writes."""
-
-    name: str
-    spec: TensorSpec
-
-
-@dataclass(frozen=True)
-class Store:
-    """One result of a stage."""
-
-    buffer: Buffer
-    expr: Expr
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One kernel: every store runs over the same index space."""
-
-    shape: Shape
-    stores: tuple[Store, ...]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be written: kernels in order, and where each returned tensor comes from."""
-
-    stages: tuple[Stage, ...]
-    inputs: Mapping[str, Buffer]
-    """By the id of an input, a parameter or a buffer of the module: what the kernels read."""
-    results: Mapping[str, str]
-    """By the id that an output refers to: the name of the buffer."""
-    products: int
-    """How many matrix products became a scaling."""
-    operations: int
 
 
 class Lowering:
@@ -62,8 +28,9 @@ class Lowering:
         self.graph = graph
         self.values: dict[str, Value] = {}
         self.inputs: dict[str, Buffer] = {}
-        self.stages: list[Stage] = []
+        self.stages: list[Stage | Reduce] = []
         self.products = 0
+        self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:
         """Lower everything an output needs.
@@ -120,16 +87,47 @@ class Lowering:
             parts = self._lazily(lambda value: split(value, node), self.operand(node.arg(0)))
             self._keep(node, parts)
             return
-        value = self._value(node)
-        if value.shape != node.out.shape:
-            raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {node.out.shape})")
-        if value.dtype != node.out.dtype:
-            value = Value(value.shape, convert(value.expr, node.out.dtype))
-        self._keep(node, [value])
+        self._keep(node, self._values(node))
 
     def _keep(self, node: Node, values: list[Value]) -> None:
         for out, value in zip(node.outputs, values, strict=False):
+            if value.shape != out.shape:
+                value = self._lazily(lambda source, shape=out.shape: _as_shape(source, shape, node), value)
+            if value.dtype != out.dtype:
+                value = replace(value, expr=convert(value.expr, out.dtype), diagonal=None)
             self.values[out.id] = value
+
+    def _values(self, node: Node) -> list[Value]:
+        """Return the node's outputs."""
+        if node.op in TABLES:
+            return TABLES[node.op](self.reductions, node)
+        if node.op == "native_batch_norm" and node.arg(5):
+            return TABLES["instance_norm"](self.reductions, node)
+        return [self._value(node)]
+
+    def reduce(self, fn: ReduceFn, value: Value, dims: Sequence[int]) -> Value:
+        """Reduce over dimensions, which stay with size 1.
+
+        Raises:
+            Unsupported: over nothing, or of truth values.
+        """
+        inner = tuple(value.shape[dim] for dim in dims)
+        if value.dtype == "bool" or numel(inner) == 0:
+            raise Unsupported("a reduction over nothing or of truth values")
+        if numel(inner) == 1:
+            return Value(value.shape, value.expr)
+        kept = [dim for dim in range(len(value.shape)) if dim not in dims]
+        order = [*kept, *dims]
+        stored = "float32" if value.dtype in HALVES else value.dtype
+        body = map_index(value.expr, lambda index: Index(index.offset, tuple(index.strides[dim] for dim in order)))
+        outer = tuple(value.shape[dim] for dim in kept)
+        name = f"r{len(self.stages)}"
+        spec = TensorSpec(name, outer, dense_strides(outer), stored)
+        self.stages.append(Reduce(outer, inner, fn, convert(body, stored), Buffer(name, spec)))
+        steps = dict(zip(kept, spec.strides, strict=True))
+        place = Index(0, tuple(steps.get(dim, 0) for dim in range(len(value.shape))))
+        shape = tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
+        return Value(shape, convert(Load(name, stored, place), value.dtype))
 
     def _value(self, node: Node) -> Value:
         if node.op in VIEWS:
@@ -177,7 +175,7 @@ class Lowering:
     def _materialised(self, value: Value) -> Value:
         name = f"t{len(self.stages)}"
         spec = TensorSpec(name, value.shape, dense_strides(value.shape), value.dtype)
-        self.stages.append(Stage(value.shape, (Store(Buffer(name, spec), value.expr),)))
+        self.stages.append(Stage(value.shape, (Store(Buffer(name, spec), value.expr),), spec.strides))
         return Value(value.shape, Load(name, value.dtype, Index(0, spec.strides)))
 
     def _glu(self, node: Node) -> Value:
@@ -197,17 +195,39 @@ class Lowering:
             if output.ref is None or output.ref in results:
                 continue
             value = self.operand({"ref": output.ref})
-            name = f"out{len(results)}"
             spec = specs.get(output.ref)
             strides = output_strides(value.shape, spec.strides if spec else None)
+            written = self._already_written(value, strides)
+            if written is not None and written not in results.values():
+                results[output.ref] = written
+                continue
+            name = f"out{len(results)}"
             buffer = Buffer(name, TensorSpec(name, value.shape, strides, value.dtype))
             groups.setdefault((value.shape, strides), []).append(Store(buffer, value.expr))
             results[output.ref] = name
         if not results:
             raise Unsupported("an operator that returns no tensor")
-        self.stages += [Stage(shape, tuple(stores)) for (shape, _), stores in groups.items()]
+        self.stages += [Stage(shape, tuple(stores), strides) for (shape, strides), stores in groups.items()]
         self.inputs.update(self._read_buffers())
         return results
+
+    def _already_written(self, value: Value, strides: tuple[int, ...]) -> str | None:
+        """Let an output be the buffer that holds it already; returns its name."""
+        expr, shape = value.expr, value.shape
+        dense = dense_strides(shape)
+        if not isinstance(expr, Load) or not expr.source.startswith("t") or strides != dense:
+            return None
+        steps = zip(shape, expr.index.strides, dense, strict=True)
+        if expr.index.offset or any(size != 1 and step != wanted for size, step, wanted in steps):
+            return None
+        for place, stage in enumerate(self.stages):
+            if isinstance(stage, Stage) and stage.stores[0].buffer.name == expr.source:
+                if stage.stores[0].buffer.spec.numel != numel(shape):
+                    return None
+                buffer = Buffer(expr.source, TensorSpec(expr.source, shape, dense, expr.dtype))
+                self.stages[place] = replace(stage, stores=(replace(stage.stores[0], buffer=buffer),))
+                return expr.source
+        return None
 
     def _read_buffers(self) -> dict[str, Buffer]:
         specs = [item.tensor for item in self.graph.inputs if item.tensor is not None]
@@ -225,8 +245,15 @@ def known(node: Node) -> bool:
         or op in FACTORIES
         or op in POINTWISE
         or op in UNWRITTEN
+        or op in TABLES
         or op in ("diag_embed", "tril", "triu", "glu", "repeat")
     )
+
+
+def _as_shape(value: Value, shape: Shape, node: Node) -> Value:
+    if node.op != "native_group_norm" or numel(value.shape) != numel(shape):
+        raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {shape})")
+    return reshape(value, list(shape))
 
 
 def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:

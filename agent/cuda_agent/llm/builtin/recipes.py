@@ -3,6 +3,7 @@
 from cuda_agent.llm.builtin.design import Design, make_design
 from cuda_agent.llm.builtin.graph import Graph, Unsupported
 from cuda_agent.llm.builtin.lowering import Lowering
+from cuda_agent.llm.builtin.stage import Reduce
 
 
 def choose(graph: Graph) -> Design:
@@ -19,5 +20,8 @@ def choose(graph: Graph) -> Design:
             "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."
         )
         return make_design("diagonal_product", summary, graph, plan)
+    if any(isinstance(stage, Reduce) for stage in plan.stages):
+        summary = f"{plan.operations} operations around reductions: each row is read while it is in a cache."
+        return make_design("row_reductions", summary, graph, plan)
     summary = f"{plan.operations} pointwise operations fused into one pass over memory."
     return make_design("pointwise_chain", summary, graph, plan)
