@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from cuda_agent.llm.builtin.binding_source import binding_source
 from cuda_agent.llm.builtin.cpu_options import CpuOptions
 from cuda_agent.llm.builtin.cpu_source import cpu_source
-from cuda_agent.llm.builtin.cuda_source import CudaOptions, cuda_source
+from cuda_agent.llm.builtin.cuda_options import CudaOptions
+from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
 from cuda_agent.llm.builtin.graph import Graph
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.row_cuda import with_workspace
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan
 from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
@@ -85,7 +87,10 @@ class Design:
 
 def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
     """Plan the kernels."""
-    return Design(name, summary, graph, plan, plan_kernels(plan))
+    kernels = plan_kernels(plan)
+    if graph.target == "cuda":
+        kernels = tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
+    return Design(name, summary, graph, plan, kernels)
 
 
 def _kernel_bytes(kernel: Kernel) -> int:
