@@ -3,6 +3,7 @@
 from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
 from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
     declared,
     decompose,
@@ -13,10 +14,10 @@ from cuda_agent.llm.builtin.loop_text import (
     stored,
 )
 from cuda_agent.llm.builtin.nest import Access, Nest
-from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cpu import RowSource
 from cuda_agent.llm.builtin.rows import Rows
+
 
 def cpu_source(name: str, kernels: list[Kernel], options: CpuOptions, title: str) -> str:
     """Return the whole file: settings, the functions it needs, a launcher for each stage."""
@@ -33,7 +34,6 @@ def cpu_source(name: str, kernels: list[Kernel], options: CpuOptions, title: str
         "#include <cmath>",
         "#include <cstdint>",
         "#include <cstring>",
-        "#include <limits>",
         "#include <memory>",
         "#include <type_traits>",
         "#if defined(__AVX__)",

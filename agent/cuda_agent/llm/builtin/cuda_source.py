@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.expr import Load, Position, depth_first
+from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
     declared,
     decompose,
@@ -15,7 +16,6 @@ from cuda_agent.llm.builtin.loop_text import (
     stored,
 )
 from cuda_agent.llm.builtin.nest import Access, Nest
-from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cuda import CudaRowSource
 from cuda_agent.llm.builtin.rows import Rows
@@ -35,7 +35,6 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
         "",
         "#include <cmath>",
         "#include <cstdint>",
-        "#include <limits>",
         "#include <type_traits>",
         "",
         "#define FN [[maybe_unused]] static __device__ __forceinline__",

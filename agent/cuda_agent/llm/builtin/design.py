@@ -10,12 +10,12 @@ from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
 from cuda_agent.llm.builtin.graph import Graph
+from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.nest import Nest
 from cuda_agent.llm.builtin.row_cuda import with_workspace
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan
-from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 
 STREAM_FROM_BYTES = 4 << 20
 """Outputs from this size on are written past the caches first."""
@@ -107,7 +107,9 @@ def _cpu_variants(design: Design) -> list[Variant]:
     streamed = CpuOptions(stream=True, chunk=chunk, cores=cores)
     variants = [
         Variant("streamed", streamed, "write the output past the caches, so that it is not read first"),
-        Variant("cached", CpuOptions(cores=cores), "write the output through the caches, where it may be read from soon"),
+        Variant(
+            "cached", CpuOptions(cores=cores), "write the output through the caches, where it may be read from soon"
+        ),
     ]
     if not stream:
         variants.reverse()

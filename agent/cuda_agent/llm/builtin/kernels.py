@@ -1,7 +1,5 @@
 """Which stages become one kernel, in which order."""
 
-from collections.abc import Sequence
-
 from cuda_agent.llm.builtin.expr import Load, depth_first
 from cuda_agent.llm.builtin.graph import numel
 from cuda_agent.llm.builtin.nest import Nest, plan_nest
@@ -73,5 +71,3 @@ def written_by(stage: Stage | Reduce) -> list[Buffer]:
 def sources_of(stage: Stage | Reduce) -> set[str]:
     """Return the names of what a stage reads."""
     return {node.source for node in depth_first(stage_exprs(stage)) if isinstance(node, Load)}
-
-

@@ -7,7 +7,7 @@ from typing import Any
 
 from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, identity, product, triangle
 from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
-from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, NotAffine, Position, Value, map_index
+from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Position, Value, map_index
 from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
 from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.pointwise import convert, number
@@ -92,10 +92,16 @@ class Lowering:
     def _keep(self, node: Node, values: list[Value]) -> None:
         for out, value in zip(node.outputs, values, strict=False):
             if value.shape != out.shape:
-                value = self._lazily(lambda source, shape=out.shape: _as_shape(source, shape, node), value)
+                value = self._regrouped(value, out.shape, node)
             if value.dtype != out.dtype:
                 value = replace(value, expr=convert(value.expr, out.dtype), diagonal=None)
             self.values[out.id] = value
+
+    def _regrouped(self, value: Value, shape: Shape, node: Node) -> Value:
+        """Bring what was computed group by group into the shape of the channels."""
+        if node.op != "native_group_norm" or numel(value.shape) != numel(shape):
+            raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {shape})")
+        return self._lazily(lambda source: reshape(source, list(shape)), value)
 
     def _values(self, node: Node) -> list[Value]:
         """Return the node's outputs."""
@@ -248,12 +254,6 @@ def known(node: Node) -> bool:
         or op in TABLES
         or op in ("diag_embed", "tril", "triu", "glu", "repeat")
     )
-
-
-def _as_shape(value: Value, shape: Shape, node: Node) -> Value:
-    if node.op != "native_group_norm" or numel(value.shape) != numel(shape):
-        raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {shape})")
-    return reshape(value, list(shape))
 
 
 def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from cuda_agent.llm.builtin.diagonal import Operand
 from cuda_agent.llm.builtin.dtypes import category
-from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Position, Value, broadcast
+from cuda_agent.llm.builtin.expr import Apply, Const, Index, Position, Value, broadcast
 from cuda_agent.llm.builtin.graph import Node, Shape, Unsupported, numel
 from cuda_agent.llm.builtin.pointwise import constant, convert
 from cuda_agent.llm.builtin.stage import ReduceFn
@@ -76,7 +76,9 @@ def apply(fn: str, *values: Value, dtype: str | None = None) -> Value:
     """Apply a function to values broadcast against each other."""
     rank = max(len(value.shape) for value in values)
     padded = [(1,) * (rank - len(value.shape)) + value.shape for value in values]
-    shape = tuple(max(sizes, key=lambda size: size != 1) if 0 not in sizes else 0 for sizes in zip(*padded, strict=True))
+    shape = tuple(
+        max(sizes, key=lambda size: size != 1) if 0 not in sizes else 0 for sizes in zip(*padded, strict=True)
+    )
     args = tuple(broadcast(value.expr, value.shape, shape) for value in values)
     return Value(shape, Apply(fn, args, dtype or args[0].dtype))
 

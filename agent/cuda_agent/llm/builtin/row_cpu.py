@@ -70,7 +70,12 @@ class RowSource:
         params += [f"const {COMPUTED[n.dtype]}* s_{n.name}" for n in used_numbers(one, self.rows)]
         params += [f"{total_type(n)}* __restrict__ t_{n.name}" for n in one.sums]
         body = self._across(one, loops) if self.rows.across else self._along(one, loops)
-        return [f"[[gnu::noinline]] static void {self.name}_pass{number}({', '.join(params)}) {{", *indented(body), "}", ""]
+        return [
+            f"[[gnu::noinline]] static void {self.name}_pass{number}({', '.join(params)}) {{",
+            *indented(body),
+            "}",
+            "",
+        ]
 
     def _along(self, one: Pass, loops: Loops) -> list[str]:
         emitted = self._emit(one, loops, lambda name: f"number_{name}")
@@ -256,12 +261,15 @@ def strip(columns: int, most: int) -> int:
 
 def fold(n: Sum, lanes: int) -> list[str]:
     """Put a block's partial sums together, pair by pair, and add them to the total."""
-    name = f"b_{n.name}"
-    lines = [
-        f"for (int half = {lanes // 2}; half > 0; half /= 2)",
-        f"  for (int lane = 0; lane < half; ++lane) {name}[lane] = {combined(n, f'{name}[lane]', f'{name}[lane + half]')};",
-    ] if lanes > 1 else []  # fmt: skip
-    return [*lines, f"t_{n.name}[0] = {combined(n, f't_{n.name}[0]', f'static_cast<{total_type(n)}>({name}[0])')};"]
+    name, total = f"b_{n.name}", f"t_{n.name}[0]"
+    lines = []
+    if lanes > 1:
+        pair = combined(n, f"{name}[lane]", f"{name}[lane + half]")
+        lines = [
+            f"for (int half = {lanes // 2}; half > 0; half /= 2)",
+            f"  for (int lane = 0; lane < half; ++lane) {name}[lane] = {pair};",
+        ]
+    return [*lines, f"{total} = {combined(n, total, f'static_cast<{total_type(n)}>({name}[0])')};"]
 
 
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:

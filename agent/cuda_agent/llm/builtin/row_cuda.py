@@ -138,7 +138,10 @@ class CudaRowSource:
     def _place(self) -> list[str]:
         """Say which row, and which part of it, this thread works on; every thread of a block stays to the end."""
         kind, parts = self.kind, self.shape.parts
-        lines = [f"const {kind} block = blockIdx.x / {parts};", f"[[maybe_unused]] const int part = blockIdx.x % {parts};"]
+        lines = [
+            f"const {kind} block = blockIdx.x / {parts};",
+            f"[[maybe_unused]] const int part = blockIdx.x % {parts};",
+        ]
         if self.shape.across:
             run = self.rows.run
             steps = -(-run // 32)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cuda_agent.llm.builtin.dtypes import COMPUTED, STORED, category
-from cuda_agent.llm.builtin.emit import Emitted, emit
+from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED, category
+from cuda_agent.llm.builtin.emit import Emitted, emit, literal
 from cuda_agent.llm.builtin.expr import Index, Load
 from cuda_agent.llm.builtin.graph import numel
 from cuda_agent.llm.builtin.loop_text import step_text
@@ -100,10 +100,16 @@ def identity(one: Sum) -> str:
     kind = COMPUTED[one.dtype]
     if one.fn in ("sum", "prod"):
         return f"{kind}({0 if one.fn == 'sum' else 1})"
-    sign = "-" if one.fn == "max" else ""
     if category(one.dtype) == 2:
-        return f"{kind}({sign}INFINITY)"
-    return f"std::numeric_limits<{kind}>::{'lowest' if one.fn == 'max' else 'max'}()"
+        return f"{kind}({'-' if one.fn == 'max' else ''}INFINITY)"
+    lowest, highest = integer_range(one.dtype)
+    return literal(lowest if one.fn == "max" else highest, one.dtype)
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of an integer dtype."""
+    bits = 8 * ITEM_BYTES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def combined(one: Sum, first: str, second: str) -> str:

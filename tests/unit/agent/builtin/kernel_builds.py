@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 WORKSPACE = ROOT / "sandbox_image" / "workspace"
 GROUPS = 6
-INCLUDES = ["cmath", "cstdint", "cstring", "limits", "memory", "type_traits", "immintrin.h"]
+INCLUDES = ["cmath", "cstdint", "cstring", "memory", "type_traits", "immintrin.h"]
 LAUNCH = re.compile(r"(\w+(?:<\d+>)?)<<<(.*), 0, stream>>>\((.*)\);")
 
 

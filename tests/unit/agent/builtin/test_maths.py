@@ -60,7 +60,8 @@ int main() {
 
 def test_the_kernels_own_functions_are_right_over_the_whole_range(tmp_path: Path) -> None:
     calls = [
-        f'compare("{name}", [](float x) {{ return op_{name}(x); }}, [](double x) {{ return std::{name}(x); }}, {limit});'
+        f'compare("{name}", [](float x) {{ return op_{name}(x); }}, [](double x) {{ return std::{name}(x); }},'
+        f" {limit});"
         for table, limit in ((WORST_ULP, "INFINITY"), (TRIGONOMETRIC, "1e5f"))
         for name in table
     ]

@@ -1,4 +1,4 @@
-"""Small operators with reductions, norms and losses, by name: a module and its inputs. Runs with the sandbox's Python."""
+"""Small operators with reductions, norms and losses, by name. Runs with the sandbox's Python."""
 
 import torch
 import torch.nn as nn
@@ -63,17 +63,37 @@ c("norms", lambda x: (x.norm(), x.norm(dim=1), x.norm(p=1, dim=-1), F.normalize(
 c("linf", lambda x: torch.linalg.vector_norm(x, float("inf"), dim=(0, 1)), r(5, 33, 67))
 c("l1norm", lambda x: x / x.abs().sum(1, keepdim=True), r(5, 3300))
 c("frob", lambda x: x / torch.norm(x, p="fro"), r(50, 3301))
-c("mse", lambda x, y: (F.mse_loss(x, y), F.mse_loss(x, y, reduction="sum"), F.mse_loss(x, y, reduction="none")), r(5, 67), r(5, 67))
-c("bent", lambda x, y: (F.smooth_l1_loss(x, y), F.huber_loss(x, y, delta=0.7), F.smooth_l1_loss(x, y, beta=0.3)), r(5, 67), r(5, 67))
+c(
+    "mse",
+    lambda x, y: (F.mse_loss(x, y), F.mse_loss(x, y, reduction="sum"), F.mse_loss(x, y, reduction="none")),
+    r(5, 67),
+    r(5, 67),
+)
+c(
+    "bent",
+    lambda x, y: (F.smooth_l1_loss(x, y), F.huber_loss(x, y, delta=0.7), F.smooth_l1_loss(x, y, beta=0.3)),
+    r(5, 67),
+    r(5, 67),
+)
 c("l1", lambda x, y: F.l1_loss(x, y) + F.hinge_embedding_loss(x, y.sign()), r(300, 671), r(300, 671))
-c("bce", lambda x, y: (F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), F.binary_cross_entropy_with_logits(x, y)), r(5, 67), r(5, 67))
+c(
+    "bce",
+    lambda x, y: (F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), F.binary_cross_entropy_with_logits(x, y)),
+    r(5, 67),
+    r(5, 67),
+)
 c("kl", lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"), r(50, 67), r(50, 67))
 c("kl2", lambda x, y: F.kl_div(x, y, log_target=True), r(50, 67), r(50, 67))
 c("ce", lambda x, t: F.cross_entropy(x, t), r(50, 67), pick(67, 50))
 c("ce2", lambda x, t: F.cross_entropy(x, t, ignore_index=3), r(5, 6, 9), pick(6, 5, 9))
 c("ce3", lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), r(5, 6, 9), pick(6, 5, 9))
 c("nll", lambda x, t: F.nll_loss(x, t, reduction="none"), r(50, 67), pick(67, 50))
-c("cosine", lambda x, y: (F.cosine_similarity(x, y, dim=1), F.triplet_margin_loss(x, y, x + y)), r(5, 33, 8), r(5, 33, 8))
+c(
+    "cosine",
+    lambda x, y: (F.cosine_similarity(x, y, dim=1), F.triplet_margin_loss(x, y, x + y)),
+    r(5, 33, 8),
+    r(5, 33, 8),
+)
 c("hinge", lambda x, y: torch.mean(torch.clamp(1 - x * y, min=0)), r(500, 3), r(500, 1).sign())
 c("half", lambda x: (F.softmax(x, -1), x.sum(0), x.mean(), F.layer_norm(x, (67,)), x.amax(1), x.norm(dim=1)), h(33, 67))
 c("bfloat", lambda x: (F.log_softmax(x, 0), x.sum(-1).relu(), x.float().mean(1), x.argmax(1), x.var(0)), b(33, 67))
