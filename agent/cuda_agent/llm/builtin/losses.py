@@ -1,6 +1,6 @@
 """ATen's losses: a pointwise expression of each element, then their mean or sum."""
 
-from cuda_agent.llm.builtin.expr import Apply, Const, Index, Position, Value
+from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, Position, Value, map_leaves
 from cuda_agent.llm.builtin.graph import Node, Unsupported
 from cuda_agent.llm.builtin.pointwise import constant, convert
 from cuda_agent.llm.builtin.reductions import Build, Reductions, apply, fitted, number_like, reduced_loss
@@ -74,12 +74,11 @@ def _likelihood(self: Reductions, node: Node) -> list[Value]:
     if len(scores.shape) < 2:
         raise Unsupported("a negative log likelihood of a single sample")
     classes = Position(Index(0, tuple(int(dim == 1) for dim in range(len(scores.shape)))))
-    wanted = unsqueeze(Value(targets.shape, convert(targets.expr, "int64")), 1)
-    chosen = apply("eq", Value(scores.shape, classes), wanted, dtype="bool")
+    wanted = unsqueeze(Value(targets.shape, convert(targets.expr, "int32")), 1)
+    chosen = apply("eq", Value(scores.shape, convert(classes, "int32")), wanted, dtype="bool")
     zero = constant(0, scores.dtype)
-    picked = Value(scores.shape, Apply("where", (chosen.expr, scores.expr, zero), scores.dtype))
-    entry = apply("neg", self.reduce("sum", picked, [1]))
-    counts = apply("ne", wanted, Value((), Const(node.arg(4), "int64")), dtype="bool")
+    entry = apply("neg", _at_class(self, scores, chosen))
+    counts = apply("ne", wanted, Value((), Const(node.arg(4), "int32")), dtype="bool")
     entry = Value(entry.shape, Apply("where", (counts.expr, entry.expr, zero), scores.dtype))
     dims = list(range(len(entry.shape)))
     total = self.reduce("sum", Value(entry.shape, convert(counts.expr, entry.dtype)), dims)
@@ -89,6 +88,19 @@ def _likelihood(self: Reductions, node: Node) -> list[Value]:
     found = self.reduce("sum", entry, dims)
     found = apply("div", found, total) if reduction == 1 else found
     return [fitted(found, node), fitted(total, node, 1)]
+
+
+def _at_class(self: Reductions, scores: Value, chosen: Value) -> Value:
+    """Return the scores of the chosen class: its elements are picked first, and what is computed of them after that."""
+
+    def picked(leaf: Load | Position) -> Expr:
+        if not leaf.index.strides[1]:
+            return leaf
+        here = Apply("where", (chosen.expr, leaf, constant(0, leaf.dtype)), leaf.dtype)
+        return self.reduce("sum", Value(scores.shape, here), [1]).expr
+
+    shape = tuple(1 if dim == 1 else size for dim, size in enumerate(scores.shape))
+    return Value(shape, map_leaves(scores.expr, picked))
 
 
 LOSSES: dict[str, Build] = {

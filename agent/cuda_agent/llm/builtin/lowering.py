@@ -1,10 +1,12 @@
 """From the traced graph to stages: loop nests over an output's index space, each element an expression."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cuda_agent.llm.builtin.dense import Dense, factors_of, pulled_sum, with_rest
 from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, identity, product, triangle
 from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
 from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Position, Value, map_index
@@ -12,9 +14,9 @@ from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsuppo
 from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
-from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions
+from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions, apply
 from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Store
-from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread
+from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread, squeeze, swap, unsqueeze
 
 FACTORIES = frozenset({"arange", "eye"})
 TABLES = REDUCTIONS | LOSSES
@@ -30,6 +32,7 @@ class Lowering:
         self.inputs: dict[str, Buffer] = {}
         self.stages: list[Stage | Reduce] = []
         self.products = 0
+        self.dense: dict[str, Dense] = {}
         self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:
@@ -44,7 +47,8 @@ class Lowering:
         for node in nodes:
             self._node(node)
         results = self._outputs()
-        return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes))
+        wide = frozenset(name for name, dense in self.dense.items() if not dense.is_narrow)
+        return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes), wide)
 
     def _check(self, nodes: list[Node]) -> None:
         if self.graph.data_dependent:
@@ -122,6 +126,10 @@ class Lowering:
             raise Unsupported("a reduction over nothing or of truth values")
         if numel(inner) == 1:
             return Value(value.shape, value.expr)
+        for dim in dims if fn == "sum" and self.dense else ():
+            pulled = pulled_sum(value, dim, self.dense, self.reduce)
+            if pulled is not None:
+                return self.reduce("sum", pulled, [other for other in dims if other != dim])
         kept = [dim for dim in range(len(value.shape)) if dim not in dims]
         order = [*kept, *dims]
         stored = "float32" if value.dtype in HALVES else value.dtype
@@ -139,8 +147,7 @@ class Lowering:
         if node.op in VIEWS:
             return self._view(node)
         if node.op in PRODUCTS:
-            self.products += 1
-            return product(node, self.operand)
+            return self._product(node)
         if node.op in FACTORIES:
             return _factory(node)
         if node.op == "diag_embed":
@@ -160,6 +167,23 @@ class Lowering:
         if node.op in UNWRITTEN:
             return Value(node.out.shape, convert(Const(0, "int64"), node.out.dtype))
         return self._pointwise(node)
+
+    def _product(self, node: Node) -> Value:
+        if node.op not in ("dot", "vdot"):
+            with contextlib.suppress(Unsupported):
+                scaled = product(node, self.operand)
+                self.products += 1
+                return scaled
+        left, right = (Value(v.shape, convert(v.expr, node.out.dtype)) for v in factors_of(node, self.operand))
+        (batch, rows, depth), columns = left.shape, right.shape[2]
+        terms = apply("mul", unsqueeze(left, 2), unsqueeze(swap(right, 1, 2), 1))
+        if terms.shape != (batch, rows, columns, depth):
+            raise Unsupported(f"{node.title} of these shapes")
+        made = squeeze(self.reduce("sum", terms, [3]), [3])
+        load = made.expr.args[0] if isinstance(made.expr, Apply) and made.expr.fn == "convert" else made.expr
+        if isinstance(load, Load) and load.source.startswith("r"):
+            self.dense[load.source] = Dense(load.source, left, right)
+        return with_rest(node, self.operand, made)
 
     def _pointwise(self, node: Node) -> Value:
         build = POINTWISE[node.op]

@@ -61,3 +61,5 @@ class Plan:
     products: int
     """How many matrix products became a scaling."""
     operations: int
+    dense: frozenset[str]
+    """The buffers of products of two dense matrices that a row kernel should not compute."""
