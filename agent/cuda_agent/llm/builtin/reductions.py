@@ -96,8 +96,13 @@ def fitted(value: Value, node: Node, output: int = 0) -> Value:
 
 
 def _sum(self: Reductions, node: Node) -> list[Value]:
-    value = self.input(node)
-    return [fitted(self.reduce("sum", value, dims_of(node.arg(1, "dim"), len(value.shape))), node)]
+    source = self.operand(node.arg(0))
+    dims = dims_of(node.arg(1, "dim"), len(source.shape))
+    if source.dtype == "bool" and node.out.dtype == "int64" and numel(source.shape) <= FAR:
+        # Counting in the width of most elements keeps the loop in the vector unit.
+        counted = self.reduce("sum", Value(source.shape, convert(source.expr, "int32")), dims)
+        return [fitted(Value(counted.shape, convert(counted.expr, "int64")), node)]
+    return [fitted(self.reduce("sum", self.input(node), dims), node)]
 
 
 def _mean(self: Reductions, node: Node) -> list[Value]:
