@@ -1,4 +1,4 @@
-"""A residual stream: a gated branch is added, the sum is normalised by its root mean square and squared ReLU follows."""
+"""A residual stream: a gated branch is added, the sum is scaled by its root mean square, a squared ReLU follows."""
 
 import torch
 import torch.nn as nn
