@@ -27,4 +27,6 @@ class CpuOptions:
     """Partial sums side by side: of one row, or one each of neighbouring rows."""
     split: bool = True
     """Few long rows are shared between the threads."""
+    keep: bool = True
+    """Dear expressions that several passes over a row need are computed once and kept."""
     cores: int = 2

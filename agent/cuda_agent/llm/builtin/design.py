@@ -10,6 +10,7 @@ from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
 from cuda_agent.llm.builtin.graph import Graph
+from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.nest import Nest
@@ -21,8 +22,8 @@ STREAM_FROM_BYTES = 4 << 20
 """Outputs from this size on are written past the caches first."""
 STAGED_BYTES = 4096
 """How much of a streamed output is computed before it is written: more would not stay in the first-level cache."""
-ROW_STREAM_FROM_BYTES = 64 << 10
-"""Outputs of row kernels below this are too small for the way of writing to matter."""
+ROWS_STREAM_FROM_BYTES = 64 << 20
+"""The same for row kernels, whose outputs of a few megabytes are faster through the caches."""
 CONSERVATIVE = "plain"
 
 
@@ -111,15 +112,15 @@ def _cpu_variants(design: Design) -> list[Variant]:
             "cached", CpuOptions(cores=cores), "write the output through the caches, where it may be read from soon"
         ),
     ]
-    if not stream:
-        variants.reverse()
     rows = [kernel for kernel in design.kernels if isinstance(kernel, Rows)]
-    if rows and written < ROW_STREAM_FROM_BYTES:
+    if not stream or (rows and written < ROWS_STREAM_FROM_BYTES):
+        variants.reverse()
+    if rows and not stream:
         variants = variants[:1]
     first = variants[0].options
     assert isinstance(first, CpuOptions)
-    variants += _cpu_row_variants(first) if rows else _cpu_nest_variants(design, first)
-    plain = CpuOptions(tiled=False, simd=False, fast_math=False, cores=cores)
+    variants += _cpu_row_variants(first, rows) if rows else _cpu_nest_variants(design, first)
+    plain = CpuOptions(tiled=False, simd=False, fast_math=False, keep=False, cores=cores)
     idea = "libm, plain loops and no tiles: slower, and nothing that could be wrong"
     return [*variants, Variant(CONSERVATIVE, plain, idea)]
 
@@ -136,9 +137,11 @@ def _cpu_nest_variants(design: Design, first: CpuOptions) -> list[Variant]:
     return [Variant("small-chunks", smaller, "smaller pieces a task, which stay in the first-level cache")]
 
 
-def _cpu_row_variants(first: CpuOptions) -> list[Variant]:
+def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
     long, wide = replace(first, block=4096), replace(first, lanes=256)
+    again = Variant("recomputed", replace(first, keep=False), "compute anew in each pass instead of keeping results")
     return [
+        *([again] if any(with_kept(one).kept for one in rows) else []),
         Variant("long-blocks", long, "longer blocks of a sum: fewer partial results to put together"),
         Variant("wide-lanes", wide, "more neighbouring rows side by side: longer runs of memory"),
     ]

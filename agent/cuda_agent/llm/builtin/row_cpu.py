@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
 from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED, category
 from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.loop_text import stored
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.row_text import (
@@ -25,7 +26,7 @@ from cuda_agent.llm.builtin.row_text import (
     split_text,
     used_numbers,
 )
-from cuda_agent.llm.builtin.rows import Pass, Rows, Sum
+from cuda_agent.llm.builtin.rows import Pass, Rows, Sum, Write
 
 SPLIT_FROM = 65536
 """Elements below which splitting a row between threads costs more than it saves."""
@@ -46,6 +47,8 @@ class RowSource:
         self.lanes = min(options.lanes, rows.run) if rows.across else 1
         self.blocks = rows.count // rows.run * -(-rows.run // self.lanes)
         self.split = options.split and self.blocks < 4 * options.cores and rows.total >= SPLIT_FROM
+        if options.keep and not self.split:
+            self.rows = with_kept(rows)
 
     def text(self) -> str:
         """Return the passes and the launcher."""
@@ -67,6 +70,7 @@ class RowSource:
     def _pass(self, number: int, one: Pass) -> list[str]:
         loops = loops_of(one, self.rows.across)
         params = ["int64_t task", "int64_t from", "int64_t to", *parameters(self.rows)]
+        params += [f"{STORED[b.spec.dtype]}* {b.name}" for b in self.rows.kept]
         params += [f"const {COMPUTED[n.dtype]}* s_{n.name}" for n in used_numbers(one, self.rows)]
         params += [f"{total_type(n)}* __restrict__ t_{n.name}" for n in one.sums]
         body = self._across(one, loops) if self.rows.across else self._along(one, loops)
@@ -80,7 +84,7 @@ class RowSource:
     def _along(self, one: Pass, loops: Loops) -> list[str]:
         emitted = self._emit(one, loops, lambda name: f"number_{name}")
         inner = loops.sizes[loops.inner]
-        staged = [w for w in one.writes if self._streams(w.place.strides[loops.inner])]
+        staged = [w for w in one.writes if self._streams(w, w.place.strides[loops.inner])]
         return [
             *split_text(loops.row, loops.sizes, "task"),
             *(
@@ -146,8 +150,14 @@ class RowSource:
         self.functions |= emitted.functions
         return emitted
 
-    def _streams(self, step: int) -> bool:
-        return self.options.stream and self.options.simd and step == 1 and not self.rows.across
+    def _streams(self, write: Write, step: int) -> bool:
+        return (
+            write.buffer not in self.rows.kept
+            and self.options.stream
+            and self.options.simd
+            and step == 1
+            and not self.rows.across
+        )
 
     def _pointers(self, one: Pass, loops: Loops, begin: str, staged: set[str]) -> list[str]:
         numbers = self.rows.numbers
@@ -193,12 +203,14 @@ class RowSource:
         return lines
 
     def _call(self, number: int, one: Pass, first: str, last: str, at: str) -> str:
-        given = [f"s_{n.name}{at}" for n in used_numbers(one, self.rows)] + [f"t_{n.name}" for n in one.sums]
+        given = [b.name for b in self.rows.kept]
+        given += [f"s_{n.name}{at}" for n in used_numbers(one, self.rows)] + [f"t_{n.name}" for n in one.sums]
         return f"{self.name}_pass{number}({', '.join(['task', first, last, *arguments(self.rows), *given])});"
 
     def _launch_blocks(self) -> list[str]:
         lines = [f"#pragma omp parallel for schedule(static) if ({self.rows.total} > {PARALLEL_FROM})",
                  f"for (int64_t task = 0; task < {self.blocks}; ++task) {{"]  # fmt: skip
+        lines += [f"  alignas(64) {STORED[b.spec.dtype]} {b.name}[{b.spec.numel}];" for b in self.rows.kept]
         for k, one in enumerate(self.rows.passes):
             lines += [f"  {total_type(n)} t_{n.name}[{self.lanes}];" for n in one.sums]
             lines += [f"  for (auto& total : t_{n.name}) total = {identity(n)};" for n in one.sums]

@@ -79,14 +79,15 @@ def emit_pass(one: Pass, rows: Rows, loops: Loops, memory: Callable[[Access], st
 
 def parameters(rows: Rows) -> list[str]:
     """Declare what a kernel reads and writes."""
-    read = {access.buffer.name: access.buffer for access in rows.accesses}
+    read = {access.buffer.name: access.buffer for access in rows.accesses if access.buffer not in rows.kept}
     params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in read.values()]
     return params + [f"{STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in rows.outputs]
 
 
 def arguments(rows: Rows) -> list[str]:
     """Name what a kernel reads and writes."""
-    return [*{access.buffer.name: None for access in rows.accesses}, *(b.name for b in rows.outputs)]
+    read = {access.buffer.name: None for access in rows.accesses if access.buffer not in rows.kept}
+    return [*read, *(b.name for b in rows.outputs)]
 
 
 def used_numbers(one: Pass, rows: Rows) -> list[Sum]:

@@ -68,6 +68,8 @@ class Rows:
     outputs: tuple[Buffer, ...]
     across: bool
     """Neighbouring rows lie side by side in memory, and neighbouring columns do not."""
+    kept: tuple[Buffer, ...] = ()
+    """Scratch of one row: what a pass leaves for later ones."""
 
     @property
     def total(self) -> int:
