@@ -7,19 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from cuda_agent.llm.builtin.dense import Dense, factors_of, pulled_sum, with_rest
-from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, identity, product, triangle
+from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, product, triangle
 from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
-from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Position, Value, map_index
+from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Value, map_index
+from cuda_agent.llm.builtin.factories import FACTORIES, factory
 from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
 from cuda_agent.llm.builtin.losses import LOSSES
+from cuda_agent.llm.builtin.norms import NORMS
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
 from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions, apply
 from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Store
 from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread, squeeze, swap, unsqueeze
 
-FACTORIES = frozenset({"arange", "eye"})
-TABLES = REDUCTIONS | LOSSES
+TABLES = REDUCTIONS | NORMS | LOSSES
 UNWRITTEN = frozenset({"empty", "empty_like", "new_empty", "empty_strided"})
 
 
@@ -149,7 +150,7 @@ class Lowering:
         if node.op in PRODUCTS:
             return self._product(node)
         if node.op in FACTORIES:
-            return _factory(node)
+            return factory(node)
         if node.op == "diag_embed":
             if node.arg(1, "offset", 0):
                 raise Unsupported("diag_embed with an offset")
@@ -293,22 +294,3 @@ def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, 
             return dense
         step *= size
     return strides
-
-
-def _factory(node: Node) -> Value:
-    shape, dtype = node.out.shape, node.out.dtype
-    if node.op == "eye":
-        return identity(shape, dtype)
-    start, step = _arange_bounds(node)
-    if isinstance(start, int) and isinstance(step, int):
-        return Value(shape, convert(Position(Index(start, (step,))), dtype))
-    position = convert(Position(Index(0, (1,))), dtype)
-    scaled = Apply("mul", (position, convert(Const(float(step), "float64"), dtype)), dtype)
-    return Value(shape, Apply("add", (convert(Const(float(start), "float64"), dtype), scaled), dtype))
-
-
-def _arange_bounds(node: Node) -> tuple[Any, Any]:
-    numbers = [arg for arg in node.args if isinstance(arg, int | float)]
-    if node.overload == "" or node.overload == "default" or len(numbers) == 1:
-        return 0, 1
-    return numbers[0], numbers[2] if len(numbers) > 2 else 1

@@ -14,6 +14,10 @@ from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.stage import Buffer, Reduce, ReduceFn, Stage
 
 
+SHORT = 32
+"""Rows up to this long do not fill the lanes of a walk along them."""
+
+
 @dataclass(frozen=True)
 class Sum:
     """One number a row, of an expression over the row's columns."""
@@ -67,7 +71,7 @@ class Rows:
     """How memory is read, by every pass."""
     outputs: tuple[Buffer, ...]
     across: bool
-    """Neighbouring rows lie side by side in memory, and neighbouring columns do not."""
+    """Lanes are neighbouring rows, not neighbouring columns."""
     kept: tuple[Buffer, ...] = ()
     """Scratch of one row: what a pass leaves for later ones."""
 
@@ -238,7 +242,7 @@ def lane_dims(passes: Sequence[Pass]) -> int:
 
 
 def lies_across(passes: Sequence[Pass], numbers: set[str]) -> bool:
-    """Whether more reads and writes are contiguous from row to row than from column to column."""
+    """Whether to walk across rows: more is contiguous from row to row than from column to column, or rows are short."""
     along = across = 0
     for one in passes:
         if not one.rows or not one.columns:
@@ -247,8 +251,10 @@ def lies_across(passes: Sequence[Pass], numbers: set[str]) -> bool:
         for index in [*indices, *(write.place for write in one.writes)]:
             along += index.strides[-1] == 1
             across += index.strides[len(one.rows) - 1] == 1 and index.strides[-1] != 1
-    last = {one.rows[-1] if one.rows else 1 for one in passes}
-    return across > along and len(last) == 1
+    short = max(one.width for one in passes) <= SHORT
+    if not all(one.rows for one in passes) or len({one.rows[-1] for one in passes}) > 1:
+        return False
+    return across > along or short
 
 
 def plan_rows(group: Group, buffers: dict[str, Buffer], exported: set[str]) -> Rows:
