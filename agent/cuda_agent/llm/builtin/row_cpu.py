@@ -93,6 +93,7 @@ class RowSource:
             ),
             *(f"alignas(64) {STORED[w.buffer.spec.dtype]} staged_{w.buffer.name}[kBlock];" for w in staged),
             f"constexpr int64_t kInner = {inner}, kParts = (kInner + kBlock - 1) / kBlock;",
+            *self._partials(one, loops),
             "for (int64_t unit = from; unit < to; ++unit) {",
             "  const int64_t begin = unit % kParts * kBlock;",
             "  const int64_t count = begin + kBlock < kInner ? kBlock : kInner - begin;",
@@ -179,9 +180,11 @@ class RowSource:
         lanes = strip(loops.sizes[loops.inner], self.options.lanes)
         body += [f"b_{n.name}[column - strip] = {combined(n, f'b_{n.name}[column - strip]', result)};"
                  for n, result in zip(one.sums, emitted.results, strict=False)]  # fmt: skip
-        lines = [f"alignas(64) {COMPUTED[n.dtype]} b_{n.name}[{lanes}];" for n in one.sums]
-        lines += [f"for (auto& partial : b_{n.name}) partial = {identity(n)};" for n in one.sums]
-        lines += [
+        often = max(1, self.options.block // loops.sizes[loops.inner])
+        folds = [line for n in one.sums for line in (*fold(n, lanes), reset(n))]
+        if often > 1:
+            folds = [f"if ((unit + 1) % {often} == 0 || unit + 1 == to) {{", *indented(folds), "}"]
+        return [
             f"for (int64_t strip = 0; strip < count; strip += {lanes}) {{",
             f"  const int64_t end = strip + {lanes} < count ? strip + {lanes} : count;",
             *indented(simd),
@@ -189,8 +192,13 @@ class RowSource:
             *indented(body, 2),
             "  }",
             "}",
+            *folds,
         ]
-        return [*lines, *(line for n in one.sums for line in fold(n, lanes))]
+
+    def _partials(self, one: Pass, loops: Loops) -> list[str]:
+        lanes = strip(loops.sizes[loops.inner], self.options.lanes)
+        declared = [f"alignas(64) {COMPUTED[n.dtype]} b_{n.name}[{lanes}];" for n in one.sums]
+        return [*declared, *(reset(n) for n in one.sums)]
 
     def _stores(self, one: Pass, loops: Loops, emitted: Emitted) -> list[str]:
         lines = []
@@ -271,16 +279,17 @@ def strip(columns: int, most: int) -> int:
     return lanes
 
 
+def reset(n: Sum) -> str:
+    """Begin a block's partial sums anew."""
+    return f"for (auto& partial : b_{n.name}) partial = {identity(n)};"
+
+
 def fold(n: Sum, lanes: int) -> list[str]:
     """Put a block's partial sums together, pair by pair, and add them to the total."""
     name, total = f"b_{n.name}", f"t_{n.name}[0]"
-    lines = []
-    if lanes > 1:
-        pair = combined(n, f"{name}[lane]", f"{name}[lane + half]")
-        lines = [
-            f"for (int half = {lanes // 2}; half > 0; half /= 2)",
-            f"  for (int lane = 0; lane < half; ++lane) {name}[lane] = {pair};",
-        ]
+    pair = combined(n, f"{name}[lane]", f"{name}[lane + {{half}}]")
+    halves = [lanes >> k for k in range(1, lanes.bit_length())]
+    lines = [f"for (int lane = 0; lane < {half}; ++lane) {name}[lane] = {pair.format(half=half)};" for half in halves]
     return [*lines, f"{total} = {combined(n, total, f'static_cast<{total_type(n)}>({name}[0])')};"]
 
 

@@ -13,7 +13,6 @@ from cuda_agent.llm.builtin.graph import Shape, dense_strides, numel
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.stage import Buffer, Reduce, ReduceFn, Stage
 
-
 SHORT = 32
 """Rows up to this long do not fill the lanes of a walk along them."""
 
