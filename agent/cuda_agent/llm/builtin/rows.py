@@ -265,7 +265,7 @@ def plan_rows(group: Group, buffers: dict[str, Buffer], exported: set[str]) -> R
         buffer = group.numbers[name].buffer
         passes.append(Pass(rows, (), (), (Write(buffer, Load(name, buffer.spec.dtype, place), place),)))
     numbers = set(group.numbers)
-    across = lies_across(passes, numbers)
+    across = group.count > 0 and lies_across(passes, numbers)
     tail = lane_dims(passes) if across else 0
     passes = [compact(one, tail) for one in passes]
     accesses: dict[tuple[str, Index], Access] = {}
