@@ -1,7 +1,7 @@
 # What one does with a checkout. `make` alone prints this list.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install demo check test fix readme wheel clean
+.PHONY: help install demo check test test-docker fix readme wheel clean
 
 SANDBOX_PYTHON := $(or $(CUDA_AGENT_PYTHON),.venv-sandbox/bin/python)
 
@@ -41,6 +41,9 @@ test: .venv/.dev .venv-sandbox/.dev ## all tests that this machine can run
 	.venv/bin/python -m pytest --ignore tests/unit/judge --ignore tests/gpu
 	$(SANDBOX_PYTHON) -m pytest tests/unit/judge
 	$(SANDBOX_PYTHON) -m pytest tests/gpu
+
+test-docker: .venv/.dev ## the tests that need a Docker engine; starts one and builds the image where needed
+	sh scripts/test_docker.sh
 
 fix: .venv/.dev ## format, and mend what lint can mend
 	.venv/bin/ruff format .

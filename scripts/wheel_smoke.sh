@@ -17,7 +17,8 @@ import cuda_agent
 from cuda_agent import resources
 site = pathlib.Path.cwd() / "site"
 assert pathlib.Path(cuda_agent.__file__).is_relative_to(site), cuda_agent.__file__
-for path in (resources.prompts_dir(), resources.workspace_template(), resources.judge_package(), resources.judge_main()):
+for path in (resources.prompts_dir(), resources.workspace_template(), resources.judge_package(), resources.judge_main(),
+             resources.dockerfile(), resources.run_command()):
     assert path.exists() and path.is_relative_to(site), path
 places = {
     "agent/cuda_agent": "cuda_agent",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cuda_agent.errors import ConfigError
 
+DEFAULT_IMAGE = "cuda-agent-sandbox:latest"
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
 
 
@@ -21,13 +22,25 @@ class Settings(BaseModel):
     operator: Path
     """The operator's file, or a folder with a model.py."""
     model: str = "builtin"
-    """Who writes the kernels: `builtin`, or `scripted:FILE.json` (replies from a file)."""
+    """Who writes the kernels: `builtin`, `scripted:FILE.json` (replies from a file), or an LLM as litellm names it."""
+    api_base: str | None = None
+    """The address of the LLM's server, where it is not the provider's own."""
+    api_key_env: str | None = None
+    """The environment variable with the key; default: the provider's usual one."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """How freely the LLM samples; default: the provider's."""
+    reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z]{1,16}$")
+    """How much a reasoning LLM thinks (low, medium, high, ...); default: the provider's."""
+    context_tokens: int = Field(default=128_000, ge=8_000)
+    """The conversation that an LLM is sent has at most so many tokens."""
     sandbox: Literal["auto", "local", "docker"] = "auto"
     """Where the model's commands run."""
     target: Literal["auto", "cpu", "cuda"] = "auto"
     """What kernels are written for."""
     python: Path | None = None
-    """The sandbox's Python, with torch; found by itself unless named."""
+    """The Python of the sandbox `local`, with torch; found by itself unless named."""
+    image: str = DEFAULT_IMAGE
+    """The image of the sandbox `docker`."""
     run_dir: Path | None = None
     """The run's folder; it must not exist. Default: runs/<UTC stamp>-<operator>."""
     max_turns: int = Field(default=200, ge=1)
@@ -60,24 +73,34 @@ def resolve(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     values = _from_file(file)
     if environ.get("CUDA_AGENT_MODEL"):
         values["model"] = environ["CUDA_AGENT_MODEL"]
+    if environ.get("CUDA_AGENT_IMAGE"):
+        values["image"] = environ["CUDA_AGENT_IMAGE"]
     values.update({key: value for key, value in flags.items() if value is not None})
     settings = _validated(values, file)
     check_model_name(settings.model)
     return settings
 
 
-def check_model_name(name: str) -> None:
-    """Refuse the name of a model that this version does not have.
+def image_tag(environ: Mapping[str, str]) -> str:
+    """Return the name of the sandbox's image where no run's settings are at hand.
 
     Raises:
-        ConfigError: there is no such model.
+        ConfigError: the settings file is wrong.
     """
-    if name == "builtin" or name.startswith("scripted:"):
-        return
-    raise ConfigError(
-        f"There is no model {name!r}: this version ships only 'builtin' (use --model builtin);"
-        " other models come with the 'openhands' model of a later one."
-    )
+    return environ.get("CUDA_AGENT_IMAGE") or str(_from_file(settings_file(environ)).get("image", DEFAULT_IMAGE))
+
+
+def check_model_name(name: str) -> None:
+    """Refuse what can name no model; whether an LLM's provider is known is checked where models are made.
+
+    Raises:
+        ConfigError: the name is empty or has a character that no model's name has.
+    """
+    if not name or not name.isprintable() or name != name.strip() or " " in name:
+        raise ConfigError(
+            f"The model cannot be {name!r}: use builtin, scripted:FILE.json, or an LLM as litellm names it"
+            " (anthropic/..., openai/..., or any name with --api-base URL)."
+        )
 
 
 def key_hint(model: str, environ: Mapping[str, str]) -> str:
@@ -87,7 +110,7 @@ def key_hint(model: str, environ: Mapping[str, str]) -> str:
         return ""
     return (
         f"{present[0]} is set, but the model is builtin, which needs no key;"
-        " another is named with --model NAME or $CUDA_AGENT_MODEL once a version ships more models."
+        " an LLM is named with --model PROVIDER/NAME or $CUDA_AGENT_MODEL."
     )
 
 

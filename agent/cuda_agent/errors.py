@@ -6,6 +6,7 @@
     │   └── OperatorError         the operator's file cannot be used
     └── InfrastructureError (3)   the machinery failed
         ├── ModelError            the model's provider, after our retries
+        │   └── ContextOverflow   the conversation is longer than the model takes
         └── JudgeError            the judge itself, not what it judged
 
 `SandboxError` and `SandboxLost` live with the Sandbox protocol (`cuda_agent_tools.sandbox`) and exit with 3 too.
@@ -39,6 +40,10 @@ class InfrastructureError(CudaAgentError):
 
 class ModelError(InfrastructureError):
     """The model's provider failed, after our retries."""
+
+
+class ContextOverflow(ModelError):
+    """The conversation is longer than the model takes; a shorter one may be answered."""
 
 
 class JudgeError(InfrastructureError):

@@ -2,20 +2,27 @@
 
 import contextlib
 import errno
+import fcntl
+import json
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Self
 
-from cuda_agent.errors import InfrastructureError
+from cuda_agent.errors import InfrastructureError, UsageError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class DiskError(InfrastructureError):
     """A file of the run could not be written."""
+
+
+class FileInUse(UsageError):
+    """Another process writes the file."""
 
 
 @contextlib.contextmanager
@@ -37,8 +44,10 @@ def writing(path: PurePath) -> Iterator[None]:
         ) from error
 
 
-def replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write the file so that a reader sees the old bytes or the new ones, never a part.
+
+    `durable` waits until the disk has it; without, a power cut may lose the file, a crash of the program does not.
 
     Raises:
         DiskError: it could not be written; what was there is unchanged.
@@ -50,7 +59,8 @@ def replace(path: Path, data: bytes) -> None:
             with open(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             os.chmod(name, 0o644)
             os.replace(name, path)
         except BaseException:
@@ -59,13 +69,75 @@ def replace(path: Path, data: bytes) -> None:
             raise
 
 
+@dataclass(frozen=True)
+class WholeLines:
+    """What a crash left of a file of JSON lines."""
+
+    lines: tuple[bytes, ...]
+    end: int
+    """Where the last whole line ends, without its newline, in bytes from the file's start."""
+    lost: int
+    """So many bytes behind it are the rest of a write that did not come to its end; newlines are not counted."""
+
+
+def whole_lines(data: bytes) -> WholeLines:
+    """Leave out what a crash can leave at the end of a file of JSON lines: a line cut off, or NULs."""
+    text = data.rstrip(b"\0\n \r\t")
+    head, _, last = text.rpartition(b"\n")
+    ended = data[len(text) : len(text) + 1] == b"\n"
+    if not _is_object(last) and (b"\0" in last or not ended):
+        text = head.rstrip(b"\0\n \r\t")
+    lost = len(data[len(text) :].strip(b"\n"))
+    return WholeLines(tuple(text.split(b"\n")) if text else (), len(text), lost)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
 class LineFile:
     """A file that grows by whole lines; after a failed write it ends where it ended before."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        """Open the file; `alone` keeps every other writer out as long as this one lives, however it ends.
+
+        Raises:
+            FileInUse: another process has it, alone.
+            DiskError: it cannot be opened.
+        """
         self.path = path
         with writing(path):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        if alone:
+            self._lock()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise FileInUse(f"{str(self.path)!r} is being written by another process.") from None
+        except OSError as error:
+            # Some network file systems have no locks: a run goes on there without one.
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+                self.close()
+                raise DiskError(f"{str(self.path)!r} could not be locked ({error.strerror}).") from error
+
+    def cut(self, size: int) -> None:
+        """Leave the first `size` bytes, whole lines but for the last newline, and put that behind them.
+
+        Raises:
+            DiskError: the file system refused.
+        """
+        with writing(self.path):
+            ended = os.fstat(self._fd).st_size == size + 1 and os.pread(self._fd, 1, size) == b"\n"
+            if not ended:
+                os.ftruncate(self._fd, size)
+                if size:
+                    os.write(self._fd, b"\n")
 
     def append(self, line: bytes) -> None:
         """Add one line (its newline is added here) and hand it to the operating system.

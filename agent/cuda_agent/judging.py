@@ -29,29 +29,6 @@ VERDICT_TIMEOUT_S = 1800.0
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
-_READ_SCRIPT = """
-import base64, json, os, stat, sys
-names = ["model_new.py"]
-for folder, folders, files in os.walk("kernels"):
-    folders.sort()
-    names += [os.path.join(folder, name) for name in sorted(files)]
-found, left = {}, int(sys.argv[1])
-for name in names:
-    try:
-        name.encode()
-        if not stat.S_ISREG(os.lstat(name).st_mode):
-            continue
-        with open(name, "rb") as file:
-            data = file.read(left + 1)
-    except (OSError, UnicodeError):
-        continue
-    if len(data) <= left and len(found) < 500:
-        left -= len(data)
-        found[name] = base64.b64encode(data).decode()
-print(json.dumps(found))
-"""
-
-
 _WRITE_SCRIPT = """
 import base64, json, os, sys
 try:
@@ -117,23 +94,9 @@ def session(state_dir: str) -> str:
     return f"{state_dir}/session"
 
 
-def environment(state_dir: str) -> dict[str, str]:
-    """Return what the workspace's commands need to find the judge."""
-    return {HOME_VARIABLE: home(state_dir), SESSION_VARIABLE: session(state_dir)}
-
-
-def read_submission(sandbox: Sandbox, python: str) -> Submission:
-    """Read the submission through the sandbox; links, special files and what is over the limit are left out.
-
-    Raises:
-        JudgeError: the sandbox's Python could not read it.
-    """
-    argv = [python, "-I", "-c", _READ_SCRIPT, str(MAX_SUBMISSION_BYTES)]
-    result = sandbox.exec(argv, timeout_s=60.0, max_bytes=2 * MAX_SUBMISSION_BYTES)
-    try:
-        return Submission({name: base64.b64decode(data) for name, data in json.loads(result.stdout).items()})
-    except (ValueError, TypeError, AttributeError) as error:
-        raise JudgeError(f"The submission could not be read from the workspace: {_tail(result) or error}") from error
+def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]:
+    """Return what the workspace's commands need to find the judge; `judge_home` is where it stands already."""
+    return {HOME_VARIABLE: judge_home or home(state_dir), SESSION_VARIABLE: session(state_dir)}
 
 
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
@@ -157,16 +120,19 @@ def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> No
 class Judge:
     """The judge of one run."""
 
-    def __init__(self, sandbox: Sandbox, *, python: str) -> None:
+    def __init__(self, sandbox: Sandbox, *, python: str, judge_home: str | None = None) -> None:
+        """Where the sandbox brings the judge along, `judge_home` is its place, and none is copied into it."""
         self._sandbox = sandbox
         self._python = python
+        self._home = judge_home
         self._session = session(sandbox.state_dir)
         self._files: dict[str, bytes] = {}
-        self._records_seen = 0
+        self._profiles_seen = 0
+        self._steps_seen = 0
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
-        self._files = _judge_files(operator, rules)
+        self._files = _session_files(operator, rules) | (_judge_files() if self._home is None else {})
         write_files(self._sandbox, self._python, _below(self._sandbox.state_dir, self._files))
 
     def analyze(
@@ -215,15 +181,24 @@ class Judge:
 
     def new_profiles(self) -> list[Report]:
         """Return the passing profiles that were recorded since the last call, oldest first."""
+        reports, self._profiles_seen = self._records(self._profiles_seen)
+        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+
+    def new_steps(self) -> list[Report]:
+        """Return every report that was recorded since the last call (builds and checks too), oldest first."""
+        reports, self._steps_seen = self._records(self._steps_seen)
+        return reports
+
+    def _records(self, seen: int) -> tuple[list[Report], int]:
+        """Return the reports behind the first `seen` bytes of the records, and how many bytes are read by now."""
         try:
             data = self._sandbox.read(f"{self._session}/records.jsonl")
         except (FileNotFoundError, ValueError):
-            return []
-        fresh = data[self._records_seen if self._records_seen <= len(data) else 0 :]
+            return [], seen
+        fresh = data[seen if seen <= len(data) else 0 :]
         whole = fresh.rfind(b"\n") + 1
-        self._records_seen = len(data) - len(fresh) + whole
         reports = [report for line in fresh[:whole].splitlines() if (report := _record(line))]
-        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+        return reports, len(data) - len(fresh) + whole
 
     def _ask(
         self,
@@ -236,11 +211,11 @@ class Judge:
         nonce = secrets.token_hex(16)
         file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
         self._sandbox.write(file, b"")
-        argv = [self._python, "-I", home(place), *command, "--session", session(place), "--report", file]
+        argv = [self._python, "-I", self._home or home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
             cwd=self._sandbox.workspace,
-            env=environment(self._sandbox.state_dir),
+            env=environment(self._sandbox.state_dir, self._home),
             timeout_s=timeout_s,
             on_output=on_output,
         )
@@ -265,23 +240,26 @@ class Judge:
         return report
 
 
-def _judge_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
-    """The judge and a session of this operator, by name below a state directory."""
-    files = {f"{home('')}/__main__.py": judge_main().read_bytes()}
-    files |= {f"{home('')}/cuda_agent_judge/{name}": data for name, data in tree(judge_package()).items()}
-    # The judge builds with its own binding files.
-    files |= {f"{home('')}/workspace/{name}": data for name, data in tree(workspace_template()).items()}
-    files |= {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
+def _judge_files() -> dict[str, bytes]:
+    """The judge, by name below a state directory; it builds with binding files of its own."""
+    parts = {"cuda_agent_judge": judge_package(), "workspace": workspace_template()}
+    files = {f"/{part}/{name}": data for part, folder in parts.items() for name, data in tree(folder).items()}
+    return _below(home(""), files | {"/__main__.py": judge_main().read_bytes()})
+
+
+def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
+    """A session of this operator, by name below a state directory."""
+    files = {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
     return {**files, f"{session('')}/session.json": json.dumps(asdict(rules)).encode()}
-
-
-def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{state_dir}{name}": data for name, data in files.items()}
 
 
 def is_submission_file(name: str) -> bool:
     """Say whether a path relative to the workspace belongs to a submission."""
     return name == SUBMISSION or PurePosixPath(name).parts[:1] == ("kernels",)
+
+
+def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {f"{state_dir}{name}": data for name, data in files.items()}
 
 
 def _record(line: bytes) -> Report | None:

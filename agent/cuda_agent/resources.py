@@ -22,6 +22,16 @@ def judge_main() -> Path:
     return _data("sandbox_image/__main__.py")
 
 
+def dockerfile() -> Path:
+    """Return the recipe of the sandbox's image."""
+    return _data("sandbox_image/Dockerfile")
+
+
+def run_command() -> Path:
+    """Return the program that runs the host's commands in a container."""
+    return _data("sandbox_image/run_command.py")
+
+
 def judge_package() -> Path:
     """Return the folder of the judge's package; nothing of it is imported."""
     spec = find_spec("cuda_agent_judge")

@@ -1,10 +1,10 @@
 """The folder of a run: what is where, and how it is written so that a crash leaves nothing half done.
 
-run.json (replaced whole) · trajectory.jsonl · workspace/ (the sandbox's; the host never follows a path in it) ·
-snapshots/ (objects/<sha256>, one manifest for each turn that changed the submission) · best/ (the kernel to take away).
+run.json (replaced whole) · trajectory.jsonl (locked by the process that runs it) · operator/ (its files as they were at
+the start) · workspace/ (the sandbox's; the host never follows a path in it) · snapshots/ (`snapshots.py`) ·
+best/ (the kernel to take away).
 """
 
-import hashlib
 import json
 import os
 import re
@@ -28,7 +28,11 @@ class RunDir:
         self.path = path
         self.workspace = path / "workspace"
         self.trajectory = path / "trajectory.jsonl"
+        self.operator = path / "operator"
+        self.snapshots = path / "snapshots"
         self.best = path / "best"
+        self.restoring = path / ".restoring"
+        """There while the workspace is being put back: it is neither the old one nor the new one."""
         self.reserve = path / ".reserve"
 
     @classmethod
@@ -53,9 +57,48 @@ class RunDir:
                 raise
             return run
 
+    def reopen(self) -> None:
+        """Make room for the last run.json again: the run goes on.
+
+        Raises:
+            DiskError: there is no room.
+        """
+        with files.writing(self.path):
+            self.reserve.write_bytes(b"." * RESERVE_BYTES)
+
     def open_trajectory(self) -> files.LineFile:
-        """Return the file that the events go to."""
-        return files.LineFile(self.trajectory)
+        """Return the file that the events go to; no other process has it meanwhile.
+
+        Raises:
+            ConfigError: another process works on this run.
+        """
+        try:
+            return files.LineFile(self.trajectory, alone=True)
+        except files.FileInUse:
+            raise ConfigError(
+                f"The run {str(self.path)!r} is running in another process; wait for its end or stop it."
+            ) from None
+
+    def keep_operator(self, operator: Mapping[str, bytes]) -> None:
+        """Keep the operator's files, so that what becomes of the originals does not matter.
+
+        Raises:
+            DiskError: they could not be written.
+        """
+        for name, data in operator.items():
+            files.replace(_inside(self.operator, name), data)
+
+    def load_operator(self) -> dict[str, bytes]:
+        """Return the operator's files as they were kept.
+
+        Raises:
+            ConfigError: they are not there.
+        """
+        try:
+            found = [path for path in sorted(self.operator.rglob("*")) if path.is_file()]
+            return {path.relative_to(self.operator).as_posix(): path.read_bytes() for path in found}
+        except OSError as error:
+            raise ConfigError(f"{str(self.operator)!r} cannot be read ({error.strerror}).") from error
 
     def save(self, document: Mapping[str, Any]) -> None:
         """Replace run.json.
@@ -78,29 +121,6 @@ class RunDir:
     def remove(self) -> None:
         """Remove the folder: nothing worth keeping happened."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-    def snapshot(self, turn: int, submission: Mapping[str, bytes]) -> str:
-        """Keep these files and return the name of their manifest.
-
-        Raises:
-            DiskError: they could not be written; the manifest is written last.
-        """
-        entries = {}
-        for name, data in sorted(submission.items()):
-            entries[name] = hashlib.sha256(data).hexdigest()
-            target = self.path / "snapshots" / "objects" / entries[name]
-            if not target.exists():
-                files.replace(target, data)
-        manifest = f"turn-{turn:04d}.json"
-        text = json.dumps({"schema": SCHEMA, "turn": turn, "files": entries}, indent=2, ensure_ascii=False)
-        files.replace(self.path / "snapshots" / manifest, text.encode())
-        return manifest
-
-    def load_snapshot(self, manifest: str) -> dict[str, bytes]:
-        """Return the files of a manifest."""
-        folder = self.path / "snapshots"
-        entries = json.loads((folder / manifest).read_text(encoding="utf-8"))["files"]
-        return {name: (folder / "objects" / sha256).read_bytes() for name, sha256 in entries.items()}
 
     def keep_best(self, submission: Mapping[str, bytes], report_json: str) -> None:
         """Replace best/ by these files and the report on them.

@@ -1,18 +1,16 @@
 """Everything that happened in a run, as typed events: one JSON object a line, handed to the system at every step.
 
 A line is {"schema", "seq", "time" (UTC), "type", ...fields of the event}. Killing the process loses at most the event
-being written; `read` leaves out a last line that was cut off.
+being written. `history.py` reads it back; docs/trajectory.md describes it.
 """
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
-from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 
 SCHEMA = 1
@@ -28,6 +26,54 @@ class RunStarted:
     model: str
     settings: Mapping[str, Any]
     environment: Mapping[str, str]
+    parent: Mapping[str, Any] | None = None
+    """{run, turn} of the run this one was forked from: what follows up to that turn happened there."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The run goes on in another process: calls without an answer get one, the turn in flight is settled anew."""
+
+    type: ClassVar[str] = "resumed"
+    turn: int
+    """The last turn that had begun."""
+    model: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SandboxStarted:
+    """A sandbox stands; a run has as many as processes worked on it."""
+
+    type: ClassVar[str] = "sandbox"
+    turn: int
+    kind: str
+    workspace: str
+    """Its path as the model sees it."""
+    state_dir: str
+    """The directory of the tools' own state; it goes with the sandbox."""
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """Somebody went back: what came after the end of `turn` no longer counts."""
+
+    type: ClassVar[str] = "rewound"
+    turn: int
+    """The turn that is the last one again."""
+    left: int = 0
+    """The turn that was left."""
+
+
+@dataclass(frozen=True)
+class Forked:
+    """Another run goes on from the end of `turn`; this one is not changed by it."""
+
+    type: ClassVar[str] = "forked"
+    turn: int
+    run: str
+    """The folder of the new run."""
+    model: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +94,8 @@ class MessageAdded:
     finish_reason: str = ""
     refusal: str | None = None
     gave_up: str | None = None
+    by: str = ""
+    """`person` where a person said it; otherwise the model or the runtime."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +107,22 @@ class CallStarted:
     id: str
     name: str
     arguments: Mapping[str, Any] | None
+    by: str = ""
+    """"person" where a person made the call: it is no part of the conversation, the model is told in a message."""
+
+
+@dataclass(frozen=True)
+class CallChanged:
+    """A pending call of the last reply was replaced before it ran; the conversation shows the new one."""
+
+    type: ClassVar[str] = "call_changed"
+    turn: int
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+    was: Mapping[str, Any]
+    """{name, arguments, raw_arguments} as the model wrote them."""
+    by: str = "person"
 
 
 @dataclass(frozen=True)
@@ -72,6 +136,8 @@ class Observation:
     text: str
     is_error: bool
     duration_s: float
+    by: str = ""
+    """"person" where it answers a call that a person made."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +158,36 @@ class Judged:
     turn: int
     report: Mapping[str, Any]
     snapshot: str | None = None
-    """The manifest of what was judged."""
+    """The snapshot that holds what was judged."""
 
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """The submission changed in this turn and was kept."""
+    """The workspace (or the shell's state) changed and was kept."""
 
     type: ClassVar[str] = "snapshot"
     turn: int
-    manifest: str
-    sha256: str
+    snapshot: str
+    """Its name in `snapshots/turns.jsonl`."""
+    submission: str
+    """SHA-256 of the submission in it, over names and bytes."""
+    changed: int = 0
+    removed: int = 0
+    skipped: Sequence[str] = ()
+    """Names of which the content is not kept (too large, special, unreadable); ten at most."""
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """A turn was settled; everything is as a later `Rewound(turn)` finds it. Turn 0 is the briefing."""
+
+    type: ClassVar[str] = "turn_ended"
+    turn: int
+    snapshot: str
+    submission: str
+    """SHA-256 of the submission as noted in this turn or before; "" where none was read yet."""
+    loop: Mapping[str, Any]
+    """The loop's counters: idle, polish_left, finals_left, elapsed_s."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +209,36 @@ class Stopped:
     detail: str = ""
 
 
-Event = RunStarted | MessageAdded | CallStarted | Observation | StageStarted | Judged | SnapshotTaken | Notice | Stopped
+@dataclass(frozen=True)
+class Unknown:
+    """An event of a later version: kept as it came, understood by nobody here."""
 
-_TYPES: dict[str, Callable[..., Event]] = {kind.type: kind for kind in get_args(Event)}
+    type: ClassVar[str] = "unknown"
+    name: str
+    """Its type in the file."""
+    fields: Mapping[str, Any]
+
+
+Known = (
+    RunStarted
+    | Resumed
+    | SandboxStarted
+    | Rewound
+    | Forked
+    | MessageAdded
+    | CallStarted
+    | CallChanged
+    | Observation
+    | StageStarted
+    | Judged
+    | SnapshotTaken
+    | TurnEnded
+    | Notice
+    | Stopped
+)
+Event = Known | Unknown
+
+TYPES: Mapping[str, type[Known]] = {kind.type: kind for kind in get_args(Known)}
 
 
 class Listener(Protocol):
@@ -154,52 +266,30 @@ class Silent:
 class Trajectory:
     """The writer: each event is on disk before anyone hears of it."""
 
-    def __init__(self, file: LineFile, listener: Listener) -> None:
+    def __init__(self, file: LineFile, listener: Listener, *, seq: int = 0) -> None:
+        """`seq` is how many events the file holds already."""
         self._file = file
-        self._seq = 0
+        self._seq = seq
         self.listener = listener
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Known) -> None:
         """Append an event and tell the listener.
 
         Raises:
             DiskError: it could not be written; the file still ends with a whole line.
         """
-        head = {"schema": SCHEMA, "seq": self._seq, "time": datetime.now(UTC).isoformat(), "type": event.type}
-        line = json.dumps(head | dataclasses.asdict(event), ensure_ascii=False, default=str)
-        self._file.append(line.encode("utf-8", "backslashreplace"))
+        self._file.append(line(event, self._seq, datetime.now(UTC)))
         self._seq += 1
         self.listener.on_event(event)
+
+
+def line(event: Known, seq: int, when: datetime) -> bytes:
+    """Return the event as a line of the file, without its newline."""
+    head = {"schema": SCHEMA, "seq": seq, "time": when.isoformat(), "type": event.type}
+    text = json.dumps(head | dataclasses.asdict(event), ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace")
 
 
 def as_json_object(event: Event) -> dict[str, Any]:
     """Return the event's fields with its type."""
     return {"type": event.type, **dataclasses.asdict(event)}
-
-
-def read(path: Path) -> list[Event]:
-    """Read a trajectory.
-
-    Raises:
-        ConfigError: it is missing or not a trajectory of this schema.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be read ({error.strerror}); name the folder of a run.") from error
-    return [_event(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
-
-
-def _event(path: Path, number: int, line: bytes) -> Event:
-    try:
-        raw = json.loads(line)
-        if raw.pop("schema") != SCHEMA:
-            raise ValueError("of another schema")
-        kind = _TYPES[raw.pop("type")]
-        del raw["seq"], raw["time"]
-        return kind(**raw)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"{str(path)!r} is not a trajectory that this version reads (line {number}: {error!r});"
-            " use the version that wrote it."
-        ) from error

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import errno
 import fcntl
+import os
 import re
 import shutil
 import time
@@ -25,6 +26,7 @@ from cuda_agent_judge.compiling import (
     shortened,
     without_chatter,
 )
+from cuda_agent_judge.isolation import Identity, lend, take_back
 from cuda_agent_judge.objects import ObjectStore, file_sha256
 from cuda_agent_judge.sources import KERNELS, SourceFault, Submission, read_submission, write_if_changed
 from cuda_agent_judge.toolchain import Style, Target, Toolchain, ToolchainFault, build_environment, find_toolchain
@@ -75,11 +77,13 @@ def build(
     timeout_s: float = 600,
     template: Path = _TEMPLATE,
     arch: str | None = None,
+    identity: Identity | None = None,
 ) -> BuildResult:
     """Build what stands in `workspace`; never raises for a faulty submission or a missing compiler.
 
     `template` holds the binding files that are built (default: the workspace template beside this package). `clean`
-    forgets everything in `out_dir`. `arch` ("90a") replaces the question to the GPU.
+    forgets everything in `out_dir`. `arch` ("90a") replaces the question to the GPU. Compilers run under
+    `identity` where there is one; it needs no way to `out_dir`, but has to reach the compilers and torch.
     """
     started = time.monotonic()
     try:
@@ -93,7 +97,7 @@ def build(
     outcome = BuildResult(False, None, style, 0.0, "")
     try:
         toolchain = find_toolchain(target, style, arch)
-        made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s)
+        made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s, identity)
         with _locked(out_dir, made.deadline):
             library, log = made.run(clean)
         outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log)
@@ -121,6 +125,7 @@ class _Build:
     template: Path
     out_dir: Path
     deadline: float
+    identity: Identity | None = None
 
     def run(self, clean: bool) -> tuple[Path, str]:
         """The library and the log.
@@ -135,6 +140,7 @@ class _Build:
         sealed = self.out_dir / "sources"
         sources = self._seal(sealed)
         store = ObjectStore(self.out_dir / "objects", sealed, self.toolchain, self.style)
+        lend(store.new, self.identity)
         stale = [source for source in sources if not store.is_current(source)]
         finished = self._run([store.job(source) for source in stale], sealed)
         for done in finished:
@@ -163,8 +169,10 @@ class _Build:
         scratch = self.out_dir / "tmp"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
+        lend(scratch, self.identity)
+        env = build_environment(Path(os.path.relpath(scratch, cwd)))
         try:
-            return run_all(jobs, cwd=cwd, env=build_environment(scratch), scratch=scratch, deadline=self.deadline)
+            return run_all(jobs, cwd=cwd, env=env, scratch=scratch, deadline=self.deadline, identity=self.identity)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -179,15 +187,19 @@ class _Build:
         raise BuildFault(reason, shortened("\n".join([reason, *errors, "", *logs])))
 
     def _link(self, objects: list[Path], sealed: Path) -> Path:
-        command = self.toolchain.link_command(objects, Path(LIBRARY), self.style)
+        near = [Path(os.path.relpath(path, sealed)) for path in objects]
+        command = self.toolchain.link_command(near, Path(LIBRARY), self.style)
         key = file_sha256(*objects, extra="\0".join(command))[:20]
         library = self.out_dir / "lib" / key / LIBRARY
         if library.exists():
             library.parent.touch()
             return library
         temporary = self.out_dir / "lib" / ".new" / LIBRARY
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        job = Job(LINK, tuple(self.toolchain.link_command(objects, temporary, self.style)))
+        shutil.rmtree(temporary.parent, ignore_errors=True)
+        temporary.parent.mkdir(parents=True)
+        lend(temporary.parent, self.identity)
+        into = Path(os.path.relpath(temporary, sealed))
+        job = Job(LINK, tuple(self.toolchain.link_command(near, into, self.style)))
         [done] = self._run([job], sealed)
         if done.code:
             raise BuildFault(done.reason, shortened(done.output))
@@ -198,6 +210,7 @@ class _Build:
                 '`extern "C"` on both sides',
                 "\n".join(f"error: undefined reference to {name!r}" for name in dict.fromkeys(missing)),
             )
+        take_back(temporary)
         library.parent.mkdir(parents=True)
         temporary.replace(library)
         self._prune()

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuda_agent_judge import environment, output
-from cuda_agent_judge.session import SessionFault, load
+from cuda_agent_judge.serve import ServeFault, serve
+from cuda_agent_judge.session import Session, SessionFault, load
 
-COMMANDS = ("analyze", "compile", "verify", "profile", "verdict")
+COMMANDS = ("analyze", "compile", "verify", "profile", "verdict", "serve")
+HOME = Path(__file__).resolve().parents[1]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true", help="the last line is the report as JSON")
     made.add_argument("--report", type=Path, help="write the report there")
     made.add_argument("--nonce", default="", help="text to hand back in the report")
+    made.add_argument("--socket", type=Path, help="serve: where to listen")
     return made
 
 
@@ -33,9 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
     if not environment.is_clean():
-        environment.restart(Path(__file__).resolve().parents[1], arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        environment.restart(HOME, arguments)
     place = options.session or os.environ.get(environment.SESSION)
     if not place:
         print("[FAIL] no session: give --session or set CUDA_AGENT_JUDGE_SESSION", file=sys.stderr)
@@ -45,11 +46,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SessionFault as error:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
+    workspace = (options.workspace or Path.cwd()).resolve()
+    return _serve(options, session, workspace) if options.command == "serve" else _judge(options, session, workspace)
+
+
+def _serve(options: argparse.Namespace, session: Session, workspace: Path) -> int:
+    if options.socket is None:
+        print("[FAIL] serve needs --socket", file=sys.stderr)
+        return 2
+    try:
+        return serve(HOME, session.path, workspace, options.socket)
+    except ServeFault as error:
+        print(f"[FAIL] {error}", file=sys.stderr)
+        return 2
+
+
+def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    report_file = None if options.report is None else options.report.absolute()
+    # torch starts programs, a Python with `-c` among them: in a workspace these would import what lies there.
+    os.chdir("/")
+    os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
     # torch takes seconds to import: only once the call itself is known to be sound.
     from cuda_agent_judge.commands import Request, execute
     from cuda_agent_judge.processes import JudgeFault
 
-    workspace = (options.workspace or Path.cwd()).resolve()
     request = Request(options.command, session, workspace, options.final, options.baseline, options.nonce)
     try:
         report = execute(request)
@@ -58,10 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 3
     except KeyboardInterrupt:
         return 130
-    if report.command in ("verify", "profile", "verdict"):
+    if report.command != "analyze":
         session.record(report)
-    if options.report is not None:
-        output.write_report(options.report, report)
+    if report_file is not None:
+        output.write_report(report_file, report)
     with contextlib.suppress(BrokenPipeError):
         output.show(report, as_json=options.json)
     return output.exit_code(report)

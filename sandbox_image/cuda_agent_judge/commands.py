@@ -16,6 +16,7 @@ from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
+from cuda_agent_judge.toolchain import compilers
 from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
 
 _SHARING = "sharing_fault"
@@ -58,11 +59,11 @@ def _execute(request: Request, folder: Path) -> Report:
     if request.command != "analyze" and not (request.command == "profile" and request.baseline):
         try:
             sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
+            notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         except SubmissionMissing as error:
             return replace(report, status="incorrect", reason=str(error))
         except SourceFault as error:
             return replace(report, status="compile_error", reason=str(error))
-        notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
         report = replace(report, submission_sha256=sealed.sha256, notes=notes)
     identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
     if identity is not None and not session.model_shares_uid:
@@ -94,7 +95,9 @@ def _run(
 
 
 def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
-    judgement = Judgement(request.session, report, ends)
+    needed = None if sealed is None else [sealed.folder, *compilers(request.session.target)]
+    builder = None if needed is None else isolation.candidate_identity(needed)
+    judgement = Judgement(request.session, report, ends, builder)
     task = _task(request, sealed, judgement)
     try:
         task()

@@ -9,8 +9,11 @@ import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
+
+from cuda_agent_judge.isolation import Identity, drop_to
 
 LINK = "the link"
 """Name of the job that links."""
@@ -84,8 +87,18 @@ class BuildTimeout(Exception):
     """The commands did not end in time; all of them are gone."""
 
 
-def run_all(jobs: Iterable[Job], *, cwd: Path, env: dict[str, str], scratch: Path, deadline: float) -> list[Finished]:
+def run_all(
+    jobs: Iterable[Job],
+    *,
+    cwd: Path,
+    env: dict[str, str],
+    scratch: Path,
+    deadline: float,
+    identity: Identity | None = None,
+) -> list[Finished]:
     """Run the commands, as many at a time as cores and memory allow; all are run even when one fails.
+
+    What they read is the submission's choice (an include, an assembler's `.incbin`), so they run under `identity`.
 
     Raises:
         BuildTimeout: `deadline` (time.monotonic) passed.
@@ -97,7 +110,7 @@ def run_all(jobs: Iterable[Job], *, cwd: Path, env: dict[str, str], scratch: Pat
     try:
         while waiting or running:
             while waiting and len(running) < width:
-                match _start(waiting.pop(0), cwd, env, scratch):
+                match _start(waiting.pop(0), cwd, env, scratch, identity):
                     case Finished() as failed:
                         finished.append(failed)
                     case _Running() as started:
@@ -143,7 +156,7 @@ def shortened(output: str, limit: int = LOG_LIMIT) -> str:
     )
 
 
-def _start(job: Job, cwd: Path, env: dict[str, str], scratch: Path) -> Finished | _Running:
+def _start(job: Job, cwd: Path, env: dict[str, str], scratch: Path, identity: Identity | None) -> Finished | _Running:
     # A file instead of a pipe: nobody has to read along, and a compiler cannot block on it.
     stream = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115 (closed by _finish or run_all)
     try:
@@ -155,10 +168,12 @@ def _start(job: Job, cwd: Path, env: dict[str, str], scratch: Path) -> Finished 
             stdout=stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=None if identity is None else partial(drop_to, identity),
         )
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         stream.close()
-        return Finished(job, 127, f"error: {job.command[0]} cannot be started: {error.strerror}")
+        why = error.strerror if isinstance(error, OSError) else error
+        return Finished(job, 127, f"error: {job.command[0]} cannot be started: {why}")
     return _Running(job, process, stream)
 
 

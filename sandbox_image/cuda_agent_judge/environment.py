@@ -45,6 +45,9 @@ def clean(given: dict[str, str]) -> dict[str, str]:
     return kept | {
         _MARK: str(os.getpid()),
         "PATH": given.get("PATH") or os.defpath,
+        # For what torch starts: this process itself runs isolated.
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
         # Freed memory stays with the process: no mmap for large blocks, nothing given back at the top.
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),

@@ -8,6 +8,7 @@ from typing import Any
 from cuda_agent_judge import checking, compare, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
+from cuda_agent_judge.isolation import Identity
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import Command, Report, Status
@@ -24,13 +25,15 @@ _BUILDS_ITSELF = b"cpp_extension"
 class Judgement:
     """One command's way to its report."""
 
-    def __init__(self, session: Session, report: Report, ends: JudgeEnds) -> None:
+    def __init__(self, session: Session, report: Report, ends: JudgeEnds, builder: Identity | None = None) -> None:
+        """`builder` is who compiles; None is this process's own user."""
         self._session = session
         self.report = report
         self._ends = ends
         self._workers = Workers(ends, session)
         self._idle: list[int] = []
         self._own_folder = ""
+        self._builder = builder
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -85,7 +88,12 @@ class Judgement:
         session = self._session
         out_dir = session.build_dir / ("final" if self.report.final else "loop")
         built = build(
-            sealed.folder, out_dir, target=session.target, clean=self.report.final, timeout_s=session.build_timeout_s
+            sealed.folder,
+            out_dir,
+            target=session.target,
+            clean=self.report.final,
+            timeout_s=session.build_timeout_s,
+            identity=self._builder,
         )
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:

@@ -4,10 +4,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 from cuda_agent_judge.compiling import Job
+from cuda_agent_judge.isolation import take_back
 from cuda_agent_judge.toolchain import Style, Toolchain
 
 _STATE = "state.json"
@@ -24,7 +26,10 @@ class ObjectStore:
         self._sealed = sealed
         self._toolchain = toolchain
         self._style: Style = style
-        (folder / "new").mkdir(parents=True, exist_ok=True)
+        self.new = folder / "new"
+        """Where compilers put their object files until they are accepted."""
+        shutil.rmtree(self.new, ignore_errors=True)  # what an earlier build left may be another user's
+        self.new.mkdir(parents=True)
         self._state = _read_state(folder / _STATE)
         self._fingerprints: dict[Path, str] = {}
         # A header that appears may hide another of its name: the compiler's list of what it read cannot know that.
@@ -56,6 +61,8 @@ class ObjectStore:
     def accept(self, source: str, output: str) -> None:
         """Take over the object file that the job has made."""
         new = self._new(source)
+        for path in (new, new.with_suffix(".d")):
+            take_back(path)
         read = {str(path): self._fingerprint(path) for path in _dependencies(new.with_suffix(".d"), self._sealed)}
         new.replace(self.object_file(source))
         self._fingerprints.pop(self.object_file(source), None)
@@ -83,10 +90,11 @@ class ObjectStore:
         return None
 
     def _new(self, source: str) -> Path:
-        return self._folder / "new" / self.object_file(source).name
+        return self.new / self.object_file(source).name
 
     def _command(self, source: str) -> list[str]:
-        new = self._new(source)
+        # Relative: whoever compiles may stand in the sources without being able to come there.
+        new = Path(os.path.relpath(self._new(source), self._sealed))
         return self._toolchain.compile_command(source, new, new.with_suffix(".d"), self._style)
 
     def _command_hash(self, source: str) -> str:

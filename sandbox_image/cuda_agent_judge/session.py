@@ -50,7 +50,7 @@ class Session:
 
     @property
     def records(self) -> Path:
-        """One Report a line for every verify, profile and verdict that ended."""
+        """One Report a line for every build, check, profile and verdict that ended."""
         return self.path / "records.jsonl"
 
     @property

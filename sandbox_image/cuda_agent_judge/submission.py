@@ -1,11 +1,11 @@
 """A sealed copy of a submission, taken once: what is hashed is what is built and run."""
 
-import contextlib
 import os
-import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuda_agent_judge.reading import glance, opened
 from cuda_agent_judge.sources import MODULE, read_submission, write_if_changed
 
 _FILE_LIMIT = 1 << 20
@@ -40,9 +40,8 @@ def seal(workspace: Path, into: Path, *, needs_module: bool) -> Sealed:
     if needs_module and MODULE not in found.files:
         raise SubmissionMissing(f"{MODULE} is missing from the workspace: write it with a class ModelNew")
     found.write(into)
-    for name in _BINDING:
-        if (content := peek(workspace / name)) is not None:
-            write_if_changed(into / name, content)
+    for name, content in _glances(workspace, _BINDING).items():
+        write_if_changed(into / name, content)
     for folder, _, names in os.walk(into):
         Path(folder).chmod(0o755)
         for name in names:
@@ -52,30 +51,23 @@ def seal(workspace: Path, into: Path, *, needs_module: bool) -> Sealed:
 
 def workspace_notes(workspace: Path, operator_dir: Path, template: Path) -> list[str]:
     """Name files of the workspace that are no longer what was given; the judge reads none of them."""
+    utils = {f"utils/{path.name}": path for path in sorted((template / "utils").glob("*"))}
+    shown = _glances(workspace, ["model.py", *utils])
     notes = []
-    if _differs(workspace / "model.py", operator_dir / "model.py"):
+    if _differs(shown.get("model.py"), operator_dir / "model.py"):
         notes.append("model.py in the workspace differs from the operator; the judge uses the operator as it was given")
-    changed = [
-        f"utils/{path.name}"
-        for path in sorted((template / "utils").glob("*"))
-        if _differs(workspace / "utils" / path.name, path)
-    ]
+    changed = [name for name, path in utils.items() if _differs(shown.get(name), path)]
     if changed:
         notes.append(f"{', '.join(changed)} in the workspace was changed; no verdict comes from there")
     return notes
 
 
-def _differs(shown: Path, pristine: Path) -> bool:
-    mine, its = peek(shown), peek(pristine)
-    return mine is not None and its is not None and mine != its
+def _glances(workspace: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of the named files that are small and plain."""
+    with opened(workspace) as top:
+        found = {name: glance(top, name, _FILE_LIMIT) for name in names}
+    return {name: content for name, content in found.items() if content is not None}
 
 
-def peek(path: Path) -> bytes | None:
-    """The bytes of a small plain file that is no link, None for anything else."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as stream:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                content = stream.read(_FILE_LIMIT + 1)
-                return content if len(content) <= _FILE_LIMIT else None
-    return None
+def _differs(shown: bytes | None, pristine: Path) -> bool:
+    return shown is not None and pristine.is_file() and shown != pristine.read_bytes()

@@ -136,6 +136,12 @@ def find_toolchain(target: Target, style: Style, arch: str | None = None) -> Too
     return Toolchain(cxx, torch, _find_cuda(arch) if target == "cuda" else None)
 
 
+def compilers(target: Target) -> list[Path]:
+    """The compilers that are there."""
+    found = [shutil.which("g++"), _find_nvcc() if target == "cuda" else None]
+    return [Path(path) for path in found if path]
+
+
 def build_environment(scratch: Path) -> dict[str, str]:
     """The environment of compilers: no NVCC_APPEND_FLAGS or CPATH of somebody else, and messages in English."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}

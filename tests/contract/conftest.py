@@ -1,26 +1,61 @@
-"""The sandboxes that the contract is checked on: add another by its name here."""
+"""The sandboxes that the contract is checked on: add another by its name here.
+
+`local-confined` is among them where bubblewrap works; `confined` in test_confinement.py says where it does not.
+"""
 
 import os
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import docker_engine
 
+from cuda_agent.sandbox.confinement import find_confinement
+from cuda_agent.sandbox.docker.layout import MODEL
+from cuda_agent.sandbox.docker.sandbox import DockerSandbox
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.sandbox import Sandbox
 
-SANDBOXES = ("local",)
+CONFINEMENT = find_confinement(Path(sys.executable), {"PATH": os.defpath}).confinement
+DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+"""There where an engine has the image; `make test-docker` asks for it by its marker, and finding none is an error."""
 
 
-@pytest.fixture(params=SANDBOXES)
-def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    assert request.param == "local"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        confined = ["local-confined"] if CONFINEMENT else []
+        metafunc.parametrize("kind", ["local", *confined, *([DOCKER] if docker_engine.is_ready() else [])])
+
+
+@contextmanager
+def started(kind: str, folder: Path) -> Iterator[Sandbox]:
+    """A sandbox of this kind; `local` lives in the folder."""
+    if kind == "docker":
+        with docker_engine.running() as container:
+            yield DockerSandbox(container, MODEL)
+        return
     with LocalSandbox(
-        workspace=tmp_path / "work space ü", state_dir=tmp_path / "state", python=Path(sys.executable)
-    ) as started:
-        yield started
+        workspace=folder / "work space ü",
+        state_dir=folder / "state",
+        python=Path(sys.executable),
+        confinement=CONFINEMENT if kind == "local-confined" else None,
+    ) as local:
+        yield local
+
+
+@pytest.fixture
+def sandbox(kind: str, tmp_path: Path) -> Iterator[Sandbox]:
+    with started(kind, tmp_path) as one:
+        yield one
+
+
+@pytest.fixture
+def as_root(sandbox: Sandbox) -> bool:
+    """Whether commands run as root."""
+    return sandbox.exec(["id", "-u"]).stdout == b"0\n"
 
 
 class Processes:
@@ -34,7 +69,7 @@ class Processes:
         return {"TEST_MARK": self.mark}
 
     def left(self) -> list[str]:
-        """Return the command lines of the marked processes that still run."""
+        """Return the command lines of the marked processes that still run, those in containers of this machine too."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

@@ -13,11 +13,17 @@ GOOD += "def get_inputs():\n    return [torch.randn(8)]\n"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The caller's environment without what would change a run's defaults."""
+    """The caller's environment without what would change a run's defaults, an image of the sandbox's included."""
     kept = {
         key: value for key, value in os.environ.items() if key != "CUDA_AGENT_MODEL" and not key.endswith("_API_KEY")
     }
-    return {**kept, "PYTHONPATH": os.pathsep.join(SOURCES), "XDG_CONFIG_HOME": "/nonexistent", **more}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(SOURCES),
+        "XDG_CONFIG_HOME": "/nonexistent",
+        "CUDA_AGENT_IMAGE": "none",
+        **more,
+    }
 
 
 def cuda_agent(

@@ -61,8 +61,11 @@ BAD = [
     (["optimize", "empty.py"], 2, "no `class Model`"),
     (["optimize", "empty folder"], 2, "model.py' does not exist"),
     (["optimize", "good.py", "--model", "gpt-9"], 2, "no model 'gpt-9'"),
+    (["optimize", "good.py", "--model", "antropic/claude"], 2, "did you mean 'anthropic'?"),
+    (["optimize", "good.py", "--model", "anthropic/claude"], 2, "$ANTHROPIC_API_KEY is not set"),
+    (["optimize", "good.py", "--model", "x", "--api-base", "127.0.0.1:8000"], 2, "http://127.0.0.1:8000/v1"),
+    (["optimize", "good.py", "--model", "openai/x", "--api-key-env", "NO_SUCH_KEY"], 2, "$NO_SUCH_KEY is not set"),
     (["optimize", "good.py", "--model", "scripted:none.json"], 2, "none.json"),
-    (["optimize", "good.py", "--sandbox", "docker"], 2, "docker"),
     (["optimize", "good.py", "--max-turns", "0"], 2, "max_turns"),
     (["optimize", "good.py", "--target", "tpu"], 2, "tpu"),
     (["optimize", "good.py", "--python", "none/python"], 2, "none/python"),
@@ -97,6 +100,16 @@ def test_bad_input_is_one_sentence_the_right_code_and_nothing_written(
     assert sorted(place.rglob("*")) == before
 
 
+def test_a_container_without_an_engine_is_one_sentence_before_anything_starts(place: Path) -> None:
+    before = sorted(place.rglob("*"))
+    env = environment(DOCKER_HOST="unix:///nowhere/docker.sock")
+    done = cuda_agent("optimize", "good.py", "--sandbox", "docker", cwd=place, env=env)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("\n") == 1
+    assert "/nowhere/docker.sock" in done.stderr
+    assert sorted(place.rglob("*")) == before
+
+
 @pytest.mark.parametrize("arguments", [BAD[0][0], BAD[5][0], BAD[-1][0]])
 def test_with_json_the_error_is_the_one_document(place: Path, arguments: list[str]) -> None:
     done = cuda_agent(*arguments, "--json", cwd=place)
@@ -128,9 +141,10 @@ RUN_IMPORTS = """
 import sys
 before = set(sys.modules)
 from cuda_agent.runs import judged, single, summary
+from cuda_agent.config import Settings
 from cuda_agent.runs.models import make
 from cuda_agent.cli import progress
-assert make("builtin").name == "builtin"
+assert make(Settings(operator="x"), {}).name == "builtin"
 print("\\n".join(sorted({name.partition(".")[0] for name in set(sys.modules) - before})), file=sys.stderr)
 """
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tests.e2e.program import cuda_agent
 
-from cuda_agent.trajectory import Judged, Observation, read
+from cuda_agent.history import read
+from cuda_agent.trajectory import Judged, Observation
 
 OPERATOR = """import torch
 class Model(torch.nn.Module):

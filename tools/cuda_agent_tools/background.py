@@ -26,6 +26,7 @@ class Job:
     log: str
     """Path of its output, as seen from inside."""
     started: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
     said: bytes = b""
     result: ExecResult | None = None
     failure: str = ""
@@ -79,6 +80,18 @@ class Jobs:
             f" `jobs` lists such jobs, `kill {job.pid}` ends this one; all end with the run.]"
         )
 
+    def stop(self) -> None:
+        """End those that run; the model is not told of them any more.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        for job in self._jobs:
+            job.told = True
+            if job.pid and not job.end:
+                self._sandbox.exec(["kill", "-KILL", job.pid], timeout_s=START_S)
+                job.ended.wait(START_S)
+
     def news(self) -> list[str]:
         """Return a line for each job that has ended since this was asked last."""
         ended = [job for job in self._jobs if job.end and not job.told]
@@ -99,3 +112,4 @@ class Jobs:
             job.failure = f"could not be run ({error})"
         finally:
             job.started.set()
+            job.ended.set()

@@ -54,7 +54,8 @@ class Bash:
         """Run commands in `sandbox`, the session's state beside its workspace."""
         self.parameters: dict[str, Any] = schema(BashArguments)
         self._sandbox = sandbox
-        self._jobs = Jobs(sandbox)
+        self.jobs = Jobs(sandbox)
+        """The commands in the background."""
 
     def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
         """Run one command.
@@ -65,7 +66,7 @@ class Bash:
         """
         call = parse(BashArguments, arguments, tool=self.name)
         if call.run_in_background:
-            return ToolResult("\n".join([*self._jobs.news(), self._start(call.command)]))
+            return ToolResult("\n".join([*self.jobs.news(), self._start(call.command)]))
         result = self._execute(call.command, call.timeout / 1000, on_output)
         parts = [self._shown(result)]
         if result.timed_out:
@@ -73,11 +74,11 @@ class Bash:
         elif result.exit_code:
             meaning = SIGNALS.get(result.exit_code)
             parts.append(f"[exit code {result.exit_code}{f': {meaning}' if meaning else ''}]")
-        return ToolResult("\n".join([*parts, *self._jobs.news()]), is_error=result.timed_out)
+        return ToolResult("\n".join([*parts, *self.jobs.news()]), is_error=result.timed_out)
 
     def _start(self, command: str) -> str:
         try:
-            return self._jobs.start(_encoded(command))
+            return self.jobs.start(_encoded(command))
         except OSError as error:
             raise ToolError(f"Bash: the command could not be started: {error}") from error
 

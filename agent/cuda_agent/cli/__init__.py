@@ -10,6 +10,7 @@ import typer
 
 from cuda_agent.cli.app import app
 from cuda_agent.errors import CudaAgentError
+from cuda_agent.terminal import plain
 from cuda_agent_tools.sandbox import SandboxError
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -55,7 +56,7 @@ def _misused(error: Exception, as_json: bool) -> int:
 
 
 def _failed(message: str, code: int, as_json: bool) -> int:
-    line = " ".join(message.split())
+    line = plain(" ".join(message.split()))
     if as_json:
         _print_error(line, code)
     print(f"cuda-agent: {line}", file=sys.stderr)

@@ -5,8 +5,13 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.debug import debug
+from cuda_agent.cli.doctor import doctor
+from cuda_agent.cli.image import image
 from cuda_agent.cli.judge import judge
 from cuda_agent.cli.optimize import optimize
+from cuda_agent.cli.replay import replay
+from cuda_agent.cli.resume import fork, resume
 from cuda_agent.cli.show import show
 
 app = typer.Typer(
@@ -18,8 +23,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(optimize)
+app.command()(debug)
+app.command()(resume)
+app.command()(fork)
+app.command()(replay)
 app.command()(judge)
 app.command()(show)
+app.command()(doctor)
+app.add_typer(image, name="image")
 
 
 def _version(wanted: bool) -> None:

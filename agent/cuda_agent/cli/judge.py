@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.terminal import plain
 
 
 def judge(
@@ -45,7 +46,7 @@ def judge(
     if as_json:
         print(report.to_json())
     else:
-        print("\n".join(summary.verdict_lines(dataclasses.asdict(report))))
+        print(plain("\n".join(summary.verdict_lines(dataclasses.asdict(report)))))
         if report.details:
-            print(f"\n{report.details}")
+            print(plain(f"\n{report.details}"))
     return 0 if report.status == "win" else 1

@@ -2,10 +2,11 @@
 
 import sys
 import textwrap
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from cuda_agent.terminal import plain
 from cuda_agent.trajectory import (
     CallStarted,
     Event,
@@ -13,6 +14,8 @@ from cuda_agent.trajectory import (
     MessageAdded,
     Notice,
     Observation,
+    Resumed,
+    Rewound,
     RunStarted,
     StageStarted,
 )
@@ -33,15 +36,24 @@ _STAGES = {
 class Progress:
     """A listener that prints a line for what a person waits for."""
 
-    def __init__(self, *, to_stderr: bool = False) -> None:
+    def __init__(self, *, to_stderr: bool = False, width: int = WIDTH) -> None:
         self._file = sys.stderr if to_stderr else sys.stdout
+        self._width = width
         self._passed: dict[str, tuple[bool, bool, float]] = {}
         """By submission: whether it has a final win, a final verdict, and its speedup."""
 
     def line(self, text: str) -> None:
         """Print one line at once."""
-        with suppress(BrokenPipeError):  # nobody reads any more: the run goes on
+        with suppress(OSError):  # nobody reads any more, or the terminal is gone: the run goes on
             print(text, file=self._file, flush=True)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Leave the terminal alone for the length of a `with` block; lines come only with events."""
+        yield
+
+    def settle(self) -> None:
+        """Print lines only, which it does anyway."""
 
     def on_output(self, data: bytes) -> None:
         """Leave out what commands print; the observation's last line is shown when they end."""
@@ -53,20 +65,31 @@ class Progress:
 
     def _lines(self, event: Event) -> list[str]:
         match event:
+            case MessageAdded(role="assistant") if event.content:
+                return self._wrapped(f"[turn {event.turn}] {_first_paragraph(event.content)}", most=2)
+            case CallStarted(by="person") | Observation(by="person"):
+                return []  # who made the call sees its answer
+            case CallStarted():
+                return self._wrapped(f"[turn {event.turn}]   {event.name}: {_call(event.arguments or {})}", most=1)
+            case Observation():
+                return self._wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=2)
+            case Judged():
+                return self._wrapped(self._verdict(event.report), most=3)
+            case _:
+                return self._of_the_run(event)
+
+    def _of_the_run(self, event: Event) -> list[str]:
+        match event:
+            case Resumed():
+                return self._wrapped(f"the run goes on after turn {event.turn}, model {event.model}")
+            case Rewound():
+                return self._wrapped(f"back to the end of turn {event.turn}")
             case RunStarted():
-                return _wrapped(f"operator {event.operator}, model {event.model}")
+                return self._wrapped(f"operator {event.operator}, model {event.model}")
             case StageStarted() if event.name in _STAGES:
                 return [f"{_STAGES[event.name]} ..."]
             case Notice():
-                return _wrapped(event.text)
-            case MessageAdded(role="assistant") if event.content:
-                return _wrapped(f"[turn {event.turn}] {_first_paragraph(event.content)}", most=2)
-            case CallStarted():
-                return _wrapped(f"[turn {event.turn}]   {event.name}: {_call(event.arguments or {})}", most=1)
-            case Observation():
-                return _wrapped(f"{_INDENT}{'failed: ' if event.is_error else ''}{_last_line(event.text)}", most=2)
-            case Judged():
-                return _wrapped(self._verdict(event.report), most=3)
+                return self._wrapped(event.text)
             case _:
                 return []
 
@@ -80,6 +103,18 @@ class Progress:
         best = max(self._passed.values(), default=(False, False, 0.0))[-1]
         more = f" (best so far {best:.3g}x)" if best not in (0.0, one["median"]) else ""
         return f"{kind}: {report['status']}, {one['median']:.3g}x over {side_name(headline)}{more}"
+
+    def _wrapped(self, text: str, *, most: int | None = None) -> list[str]:
+        """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
+        shown = plain(text, keep="")
+        if most is None:
+            # What is never cut may hold a path, which stays in one piece.
+            return _lines_of(shown, self._width, whole_words=True)
+        lines = _lines_of(shown, self._width, whole_words=False)
+        if len(lines) <= most:
+            return lines
+        kept = _lines_of(shown, self._width - len(_MORE), whole_words=False)[:most]
+        return [*kept[:-1], kept[-1] + _MORE]
 
     def _remember(self, report: Mapping[str, Any], one: Mapping[str, float] | None) -> None:
         key = report.get("submission_sha256", "")
@@ -106,18 +141,6 @@ def _last_line(text: str) -> str:
     # The judge's commands end with a JSON line for programs; a person reads the one before.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("{")]
     return lines[-1] if lines else ""
-
-
-def _wrapped(text: str, *, most: int | None = None) -> list[str]:
-    """Break a text at words into lines: all of them, or `most` and a mark that there was more."""
-    plain = "".join(char if char.isprintable() else " " for char in text)  # no escape sequence reaches the terminal
-    if most is None:
-        return _lines_of(plain, WIDTH, whole_words=True)  # what is never cut may hold a path, which stays in one piece
-    lines = _lines_of(plain, WIDTH, whole_words=False)
-    if len(lines) <= most:
-        return lines
-    kept = _lines_of(plain, WIDTH - len(_MORE), whole_words=False)[:most]
-    return [*kept[:-1], kept[-1] + _MORE]
 
 
 def _lines_of(text: str, width: int, *, whole_words: bool) -> list[str]:

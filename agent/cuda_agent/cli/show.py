@@ -1,12 +1,14 @@
 """`cuda-agent show RUN`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cuda_agent.cli import options
+from cuda_agent.terminal import plain
 
 
 def show(
@@ -16,17 +18,21 @@ def show(
 ) -> int:
     """Say how a run ended; with --transcript also everything that was said and done in it."""
     from cuda_agent.cli.transcript import lines  # heavy: only when something is shown
+    from cuda_agent.history import read_history
     from cuda_agent.run_dir import RunDir, load_document
     from cuda_agent.runs import summary
-    from cuda_agent.trajectory import as_json_object, read
+    from cuda_agent.trajectory import as_json_object
 
     document = load_document(run)
-    events = read(RunDir(run).trajectory) if transcript else []
+    history = read_history(RunDir(run).trajectory) if transcript else None
+    events = history.events if history else ()
+    for notice in history.notices if history else ():
+        print(f"cuda-agent: {notice}", file=sys.stderr)
     if as_json:
         extra = {"events": [as_json_object(event) for event in events]} if transcript else {}
         print(json.dumps({**document, "run": str(run), **extra}, ensure_ascii=False))
         return 0
     for event in events:
         print("\n".join(lines(event)))
-    print(summary.run_text(document, run))
+    print(plain(summary.run_text(document, run)))
     return 0

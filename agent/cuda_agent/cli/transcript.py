@@ -3,32 +3,64 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuda_agent.trajectory import CallStarted, Event, Judged, MessageAdded, Notice, Observation, RunStarted, Stopped
+from cuda_agent.terminal import plain
+from cuda_agent.trajectory import (
+    CallChanged,
+    CallStarted,
+    Event,
+    Forked,
+    Judged,
+    MessageAdded,
+    Notice,
+    Observation,
+    Resumed,
+    Rewound,
+    RunStarted,
+    Stopped,
+)
 
 _MARKS = {"completed": "x", "in_progress": ">"}
 
 
 def lines(event: Event) -> list[str]:
     """Return everything a person may want to read of an event, without what a terminal would obey."""
-    return [_plain(line) for line in _lines(event)]
+    return [plain(line) for line in _lines(event)]
 
 
 def _lines(event: Event) -> list[str]:
     match event:
-        case RunStarted():
-            return [f"=== run of {event.operator} by {event.model}"]
         case MessageAdded():
             said = [event.content] if event.content else []
             ended = [f"({word})" for word in (event.refusal, event.gave_up) if word]
-            return [f"\n--- turn {event.turn}: {event.role}", *said, *ended]
-        case CallStarted():
-            return [f"\n--- turn {event.turn}: call {event.name} ({event.id})", *_arguments(event.arguments or {})]
+            by = f" (by a {event.by})" if event.by else ""
+            return [f"\n--- turn {event.turn}: {event.role}{by}", *said, *ended]
+        case CallStarted() | CallChanged():
+            what = "call changed to" if isinstance(event, CallChanged) else "call"
+            by = f" by a {event.by}" if event.by else ""
+            head = f"\n--- turn {event.turn}: {what} {event.name} ({event.id}){by}"
+            return [head, *_arguments(event.arguments or {})]
         case Observation():
             return [f"--- turn {event.turn}: {'error of' if event.is_error else 'answer to'} {event.id}", event.text]
         case Judged():
             return _verdict(event.turn, event.report)
         case Notice():
             return [f"--- {event.text}"]
+        case _:
+            return _course(event)
+
+
+def _course(event: Event) -> list[str]:
+    """Where a run began, went on, went back and ended."""
+    match event:
+        case RunStarted():
+            parent = f", from turn {event.parent['turn']} of {event.parent['run']}" if event.parent else ""
+            return [f"=== run of {event.operator} by {event.model}{parent}"]
+        case Resumed():
+            return [f"\n=== goes on after turn {event.turn} by {event.model}"]
+        case Rewound():
+            return [f"\n=== back from turn {event.left} to the end of turn {event.turn}"]
+        case Forked():
+            return [f"\n=== forked at the end of turn {event.turn} by {event.model}: {event.run}"]
         case Stopped():
             return [f"\n=== stopped: {event.reason} {event.detail}".rstrip(), ""]
         case _:
@@ -63,7 +95,3 @@ def _items(items: Sequence[Mapping[str, Any]]) -> list[str]:
         else:
             shown.append(f"  {dict(item)}")
     return shown
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)

@@ -1,8 +1,8 @@
 """The Model protocol and the messages it speaks. No provider's type appears here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter"]
@@ -79,6 +79,16 @@ class Model(Protocol):
         """Answer the conversation.
 
         Raises:
+            ContextOverflow: the conversation is longer than the model takes.
             ModelError: the provider failed after our retries.
         """
+        ...
+
+
+@runtime_checkable
+class RemoteModel(Protocol):
+    """A model that others answer for: it waits for them no longer than the run has time, and says so."""
+
+    def attach(self, *, time_left: Callable[[], float], notify: Callable[[str], None]) -> None:
+        """Say how many seconds an answer may take from now on, and who hears what is waited for."""
         ...

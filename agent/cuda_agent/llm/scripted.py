@@ -41,12 +41,18 @@ Entry = Reply | Exception | Callable[[Request], Reply | Exception]
 
 
 class ScriptedModel:
-    """Goes through a list of entries, one a request."""
+    """Goes through a list of entries, one a request; where the conversation went back, the list does too."""
 
-    def __init__(self, script: Sequence[Entry], *, name: str = "scripted") -> None:
+    def __init__(self, script: Sequence[Entry], *, name: str = "scripted", replies: int = 0) -> None:
+        """`replies` is how many entries were used up before."""
         self.name = name
         self._script = list(script)
         self.requests: list[Request] = []
+        self._next = replies
+        self._places: dict[int, int] = {}
+        """By the number of replies in a request: which entry answered it first."""
+        self._first = (0, replies)
+        """How many replies the first request held, and the entry that answered it."""
 
     def complete(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Reply:
         """Return the next entry.
@@ -55,7 +61,8 @@ class ScriptedModel:
             ModelError: the script is exhausted.
         """
         self.requests.append(Request(tuple(messages), tuple(tools)))
-        number = len(self.requests)
+        number = self._place(sum(message.role == "assistant" for message in messages)) + 1
+        self._next = number
         if number > len(self._script):
             raise ModelError(
                 f"The script of {self.name!r} has {len(self._script)} entries and was asked for number {number};"
@@ -67,8 +74,21 @@ class ScriptedModel:
             raise answer
         return answer
 
+    def _place(self, before: int) -> int:
+        """Return which entry comes next, where the conversation holds this many replies."""
+        if not self._places:
+            self._first = (before, self._next)
+        if any(count > before for count in self._places):
+            replies, place = self._first
+            place = self._places.get(before, max(0, place - (replies - before)))
+            self._places = {count: entry for count, entry in self._places.items() if count < before}
+        else:
+            place = self._next
+        self._places.setdefault(before, place)
+        return place
 
-def from_file(path: Path) -> ScriptedModel:
+
+def from_file(path: Path, *, replies: int = 0) -> ScriptedModel:
     """Read a script: a JSON list of {"text", "calls": [{"name", "arguments"}], "gave_up", "refusal"}.
 
     Raises:
@@ -78,7 +98,8 @@ def from_file(path: Path) -> ScriptedModel:
         entries = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(entries, list):
             raise ValueError("not a list")
-        return ScriptedModel([_reply(number, entry) for number, entry in enumerate(entries, start=1)])
+        script = [_reply(number, entry) for number, entry in enumerate(entries, start=1)]
+        return ScriptedModel(script, replies=replies)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"The script {str(path)!r} cannot be read ({error!r}); it must be a JSON list of replies."

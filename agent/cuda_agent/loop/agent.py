@@ -6,32 +6,27 @@ It knows no concrete model, sandbox or tool, and has no hooks: who wants to go s
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from cuda_agent.context import Context
 from cuda_agent.errors import JudgeError, ModelError
-from cuda_agent.judging import JudgeTimeout, Submission
+from cuda_agent.judging import JudgeTimeout
 from cuda_agent.llm.model import Message, Model, Reply, ToolCall, Usage
-from cuda_agent.loop.calls import Calls, Repeats
-from cuda_agent.loop.referee import Referee, headline_speedup, reaches_target
+from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.keeping import Keeping
+from cuda_agent.loop.memory import Memory, Turn
+from cuda_agent.loop.referee import Referee
+from cuda_agent.loop.settling import Settling
 from cuda_agent.loop.stop import Limits, Stop, StopReason, TimeLeft
-from cuda_agent.prompting import Prompts, ratio_line, speedup_line
-from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory
-from cuda_agent_judge.report import Report, side_name
+from cuda_agent.prompting import Prompts
+from cuda_agent.trajectory import MessageAdded, Notice, Observation, StageStarted, Stopped, Trajectory, TurnEnded
 from cuda_agent_tools.sandbox import SandboxLost
 
-MAX_DETAILS_CHARS = 6_000
-"""Of compiler errors and tracebacks in a message to the model."""
 _LATE = "the run's time limit is reached."
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One reply and the answers to its calls, in order."""
-
-    number: int
-    reply: Reply
-    observations: tuple[Observation, ...]
+_UNKNOWN = (
+    "Interrupted, state unknown: the program was stopped while this call waited or ran. It may have done a part of its"
+    " work or nothing; look before you go on."
+)
 
 
 class Agent:
@@ -45,9 +40,11 @@ class Agent:
         referee: Referee,
         prompts: Prompts,
         trajectory: Trajectory,
-        read_submission: Callable[[], Submission],
+        keeping: Keeping,
         limits: Limits,
         time_left: TimeLeft = lambda: math.inf,
+        elapsed: Callable[[], float] = lambda: 0.0,
+        context: Context | None = None,
     ) -> None:
         self.model = model
         """Who is asked next; another may take over between two turns."""
@@ -55,13 +52,16 @@ class Agent:
         self._referee = referee
         self._prompts = prompts
         self._trajectory = trajectory
-        self._read_submission = read_submission
+        self._keeping = keeping
         self.limits = limits
         """May be replaced between two turns."""
         self._time_left = time_left
-        self._repeats = Repeats()
-        self._idle = 0
-        self._polish_left: int | None = None
+        self._elapsed = elapsed
+        self._settling = Settling(referee, prompts, self.say)
+        self._unsettled: Turn | None = None
+        self._owed = False
+        self.context = context or Context(math.inf)
+        """What of the conversation is sent to the model."""
         self.messages: list[Message] = []
         self.turn = 0
         self.usage: list[Usage] = []
@@ -80,7 +80,7 @@ class Agent:
         """
         self.turn += 1
         self._trajectory.add(StageStarted(self.turn, "model"))
-        reply = self.model.complete(tuple(self.messages), self._calls.specs)
+        reply = self.context.ask(self.model, tuple(self.messages), self._calls.specs)
         self._record(reply)
         return reply
 
@@ -144,7 +144,8 @@ class Agent:
         try:
             return work()
         except ModelError as error:
-            return Stop(StopReason.MODEL_ERROR, str(error))
+            # A model that was waited for until the end did not fail.
+            return Stop(StopReason.TIME_LIMIT if self._late() else StopReason.MODEL_ERROR, str(error))
         except SandboxLost as error:
             return Stop(StopReason.SANDBOX_LOST, str(error))
         except JudgeTimeout as error:
@@ -163,10 +164,10 @@ class Agent:
         return Stop(StopReason.TARGET_REACHED)
 
     def _turns(self) -> Stop:
-        while True:
+        stop = self.catch_up()
+        while stop is None:
             stop = self.exhausted() or self.settle(self.step())
-            if stop is not None:
-                return stop
+        return stop
 
     def exhausted(self) -> Stop | None:
         """Say whether a limit leaves no further turn."""
@@ -176,8 +177,12 @@ class Agent:
             return Stop(StopReason.MAX_TURNS, f"{self.turn} turns")
         return None
 
+    def time_left(self) -> float:
+        """Return for how many seconds the model may go on: what the best submission's final verdict takes is kept."""
+        return self._time_left() - self._referee.reserve_s
+
     def _late(self) -> bool:
-        return self._time_left() - self._referee.reserve_s <= 0
+        return self.time_left() <= 0
 
     def _observed(self, observation: Observation) -> Observation:
         self.messages.append(Message(role="tool", content=observation.text, tool_call_id=observation.id))
@@ -216,86 +221,70 @@ class Agent:
             JudgeError: the judge itself failed.
             SandboxLost: the sandbox is gone.
         """
-        reply = turn.reply
-        if reply.refusal is not None:
-            return Stop(StopReason.REFUSED, reply.refusal)
-        submission = self._read_submission()
-        changed = self._referee.note(turn.number, submission)
-        repeated = self._repeated(turn, changed)
-        if repeated is not None:
-            return repeated
-        if reply.tool_calls:
-            report = self._referee.after_calls(turn.number, submission)
-            self._idle = 0
-        else:
-            report = self._referee.judge(turn.number, submission) if submission.exists else None
-        if self._referee.won:
-            return self._polish(reply, report)
-        if reply.gave_up is not None:
-            return Stop(StopReason.GAVE_UP, reply.gave_up)
-        if reply.tool_calls:
-            self._tell_of_verdict(report)
-            return None
-        return self._done_too_early(reply, report, changed)
+        if turn.reply.refusal is not None:
+            return self._ended(turn.number, Stop(StopReason.REFUSED, turn.reply.refusal))
+        now = self._keeping.keep(turn.number)
+        owed, self._owed = self._owed, False
+        return self._ended(turn.number, self._settling.settle(turn, now, self.limits, owed=owed))
 
-    def _repeated(self, turn: Turn, changed: bool) -> Stop | None:
-        if changed:
-            self._repeats.reset()
-        for call, observation in zip(turn.reply.tool_calls, turn.observations, strict=True):
-            count = self._repeats.count(call, observation)
-            if count >= self.limits.repeats_stuck:
-                return Stop(StopReason.STUCK, f"the same {call.name} call gave the same result {count} times")
-            if count == self.limits.repeats_nudge:
-                self.say(self._prompts.nudge("repeat", tool=call.name, count=count))
-        return None
+    def briefed(self) -> None:
+        """End turn 0: the model was told its task, and the workspace is as it will find it.
 
-    def _polish(self, reply: Reply, report: Report | None) -> Stop | None:
-        best = self._referee.best
-        reached = f"{headline_speedup(best.report):.2f}x over {side_name(best.report.headline)}" if best else ""
-        if self._polish_left is None:
-            self._polish_left = self.limits.polish
-            self._referee.polishing = True
-            if self._polish_left > 0 and reply.gave_up is None:
-                self.say(self._prompts.nudge("polish", speedup=reached, turns_left=self._polish_left))
-                return None
-        else:
-            self._polish_left -= 1
-        if self._polish_left <= 0 or reply.gave_up is not None or not reply.tool_calls:
-            return Stop(StopReason.TARGET_REACHED)
-        self._tell_of_verdict(report)
-        return None
+        Raises:
+            WorkspaceError, DiskError, SandboxLost: the workspace could not be kept.
+        """
+        self._keeping.keep(0)
+        self._ended(0, None)
 
-    def _tell_of_verdict(self, report: Report | None) -> None:
-        """After a turn with calls the model hears only of what its own commands did not tell it."""
-        if report is not None and (report.final or not report.passed):
-            self._tell(report)
-
-    def _tell(self, report: Report) -> None:
-        said = {
-            "status": report.status,
-            "reason": report.reason.rstrip("."),
-            "details": report.details[:MAX_DETAILS_CHARS].rstrip(),
+    def _ended(self, turn: int, stop: Stop | None) -> Stop | None:
+        counts = self._settling.counts
+        loop = {
+            "idle": counts.idle,
+            "polish_left": counts.polish_left,
+            "finals_left": self._referee.finals_left,
+            "elapsed_s": round(self._elapsed(), 3),
         }
-        if report.final:
-            more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}
-            self.say(self._prompts.nudge("final_failed", **said, **more))
-            return
-        left = self.limits.max_turns - self.turn
-        self.say(self._prompts.nudge("not_there_yet", **said, speedup=speedup_line(report), turns_left=left))
+        self._trajectory.add(TurnEnded(turn, self._keeping.snapshot, self._referee.noted, loop))
+        return stop
 
-    def _done_too_early(self, reply: Reply, report: Report | None, changed: bool) -> Stop | None:
-        self._idle = 1 if changed else self._idle + 1
-        if self._idle >= self.limits.idle_replies:
-            return Stop(
-                StopReason.STUCK, f"{self._idle} replies in a row without a call and without a changed submission"
-            )
-        if report is not None and not report.final and reaches_target(report):
-            # No final verdict is left for it but the closing one.
-            return Stop(StopReason.STUCK, f"{self.limits.finals} final verdicts did not confirm the target")
-        if reply.finish_reason == "length":
-            self.say(self._prompts.nudge("cut_off"))
-        elif report is None:
-            self.say(self._prompts.nudge("no_submission", reason="model_new.py does not exist"))
-        else:
-            self._tell(report)
-        return None
+    def memory(self) -> Memory:
+        """Return what it and its referee know, between two turns."""
+        return Memory(
+            turn=self.turn,
+            messages=tuple(self.messages),
+            usage=tuple(self.usage),
+            counts=self._settling.counts,
+            verdicts=self._referee.memory(),
+            snapshot=self._keeping.snapshot,
+            elapsed_s=self._elapsed(),
+            in_flight=self._unsettled,
+            owed_verdict=self._owed,
+        )
+
+    def restore(self, memory: Memory) -> None:
+        """Know this and nothing else. Unanswered calls of a turn in flight are answered as interrupted; see `catch_up`.
+
+        Raises:
+            DiskError: the run's folder could not be written.
+        """
+        self.stop = None
+        self.turn = memory.turn
+        self.messages, self.usage = list(memory.messages), list(memory.usage)
+        self._keeping.snapshot = memory.snapshot
+        self._settling.restore(memory.counts)
+        self._referee.restore(memory.verdicts)
+        self._unsettled, self._owed = memory.in_flight, memory.owed_verdict
+        if memory.in_flight is not None:
+            answered = memory.in_flight.observations
+            missing = memory.in_flight.reply.tool_calls[len(answered) :]
+            made = tuple(self._observed(self._calls.unknown(self.turn, call, _UNKNOWN)) for call in missing)
+            self._unsettled = dataclasses.replace(memory.in_flight, observations=(*answered, *made))
+
+    def catch_up(self) -> Stop | None:
+        """Settle the turn that was in flight when the run was interrupted, if there is one.
+
+        Raises:
+            JudgeError, SandboxLost: as `settle`.
+        """
+        turn, self._unsettled = self._unsettled, None
+        return None if turn is None else self.settle(turn)

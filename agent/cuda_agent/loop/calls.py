@@ -23,20 +23,30 @@ class Calls:
         """The tools as the model is told of them."""
         return [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._tools.values()]
 
-    def answer(self, turn: int, call: ToolCall) -> Observation:
-        """Run one call and record it.
+    def answer(self, turn: int, call: ToolCall, *, by: str = "") -> Observation:
+        """Run one call and record it; `by` says "person" where it is not the model's.
 
         Raises:
             SandboxLost: the sandbox is gone; the call stays unanswered.
         """
-        self._trajectory.add(CallStarted(turn, call.id, call.name, call.arguments))
+        self._trajectory.add(CallStarted(turn, call.id, call.name, call.arguments, by))
         start = time.monotonic()
         result = self._run(call)
-        return self._record(turn, call, result, time.monotonic() - start)
+        return self.record(turn, call, result, time.monotonic() - start, by=by)
 
     def decline(self, turn: int, call: ToolCall, why: str) -> Observation:
         """Answer a call that is not run."""
-        return self._record(turn, call, ToolResult(f"Not run: {why}", is_error=True), 0.0)
+        return self.record(turn, call, ToolResult(f"Not run: {why}", is_error=True), 0.0)
+
+    def unknown(self, turn: int, call: ToolCall, text: str) -> Observation:
+        """Answer a call that may have run: nobody saw its end."""
+        return self.record(turn, call, ToolResult(text, is_error=True), 0.0)
+
+    def record(self, turn: int, call: ToolCall, result: ToolResult, seconds: float, *, by: str = "") -> Observation:
+        """Write down what a call is answered."""
+        event = Observation(turn, call.id, call.name, result.text, result.is_error, round(seconds, 3), by)
+        self._trajectory.add(event)
+        return event
 
     def _run(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.name)
@@ -59,17 +69,17 @@ class Calls:
         except OSError as error:
             return ToolResult(f"{call.name} failed: {error.strerror or error}.", is_error=True)
 
-    def _record(self, turn: int, call: ToolCall, result: ToolResult, seconds: float) -> Observation:
-        event = Observation(turn, call.id, call.name, result.text, result.is_error, round(seconds, 3))
-        self._trajectory.add(event)
-        return event
-
 
 class Repeats:
     """Counts calls that gave the same result again while the submission stayed as it was."""
 
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counts: Counter[str] = Counter(counts or {})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts, by the hash of a call and its result."""
+        return dict(self._counts)
 
     def reset(self) -> None:
         """Forget: the submission changed."""

@@ -7,35 +7,20 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from cuda_agent.judging import VERDICT_TIMEOUT_S, Submission
+from cuda_agent.loop.memory import Candidate, Verdicts, headline_speedup
 from cuda_agent.loop.stop import TimeLeft
 from cuda_agent.run_dir import RunDir
-from cuda_agent.trajectory import Judged, SnapshotTaken, StageStarted, Trajectory
+from cuda_agent.trajectory import Judged, StageStarted, Trajectory
+from cuda_agent.workspace import Captured
 from cuda_agent_judge.report import TARGET_RATIO, Report
 
 _REFUTING = frozenset(
     {"incorrect", "compile_error", "runtime_error", "timeout", "policy", "tampering", "not_counted", "operator_error"}
 )
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A submission that passed a verdict."""
-
-    submission: Submission
-    manifest: str
-    turn: int
-    report: Report
-    """The final one once there is one."""
-
-    @property
-    def rank(self) -> tuple[bool, bool, float]:
-        """Order: final wins, then finals, then by speedup."""
-        final = self.report.final
-        return (final and self.report.status == "win", final, headline_speedup(self.report))
 
 
 class Judging(Protocol):
@@ -73,8 +58,7 @@ class Referee:
         self._trajectory = trajectory
         self.finals_left = finals
         self._time_left = time_left
-        self._last_sha: str | None = None
-        self._manifest = ""
+        self._noted: str | None = None
         self._judged: dict[str, Report] = {}
         self._judged_hashes: set[str] = set()
         self._candidates: dict[str, Candidate] = {}
@@ -98,44 +82,67 @@ class Referee:
         """How much time to keep back for the final verdict of what is the best so far."""
         return 2 * self._slowest_s if self._closing_candidate() else 0.0
 
-    def note(self, turn: int, submission: Submission) -> bool:
-        """Keep the submission if it changed in this turn, and say whether it did."""
-        if submission.sha256 == self._last_sha:
-            return False
-        changed = self._last_sha is not None or submission.exists
-        self._last_sha = submission.sha256
-        if changed:
-            self._manifest = self._run.snapshot(turn, submission.files)
-            self._trajectory.add(SnapshotTaken(turn, self._manifest, submission.sha256))
+    def memory(self) -> Verdicts:
+        """Return what it knows."""
+        return Verdicts(self.finals_left, self._noted, dict(self._judged), dict(self._finals), dict(self._candidates))
+
+    def restore(self, verdicts: Verdicts) -> None:
+        """Know this and nothing else; best/ follows.
+
+        Raises:
+            DiskError: best/ could not be written.
+        """
+        self.finals_left = verdicts.finals_left
+        self._noted = verdicts.submission
+        self._judged, self._finals = dict(verdicts.judged), dict(verdicts.finals)
+        self._candidates = dict(verdicts.candidates)
+        self._judged_hashes = {report.submission_sha256 for report in self._judged.values()}
+        self._kept = None
+        self.polishing = self.won
+        self._keep_best()
+
+    @property
+    def noted(self) -> str:
+        """SHA-256 of the submission as it was noted last; "" before any was."""
+        return self._noted or ""
+
+    def note(self, submission: Submission) -> bool:
+        """Say whether the submission changed since it was noted last."""
+        changed = has_changed(self._noted, submission.sha256)
+        self._noted = submission.sha256
         return changed
 
-    def after_calls(self, turn: int, submission: Submission) -> Report | None:
+    def after_calls(self, turn: int, now: Captured) -> Report | None:
         """Take a verdict if a judge command recorded a passing profile of something not judged yet."""
         hashes = {report.submission_sha256 for report in self._judge.new_profiles()}
-        if not hashes - self._judged_hashes or not submission.exists:
+        if not hashes - self._judged_hashes or not now.submission.exists:
             return None
         self._judged_hashes |= hashes
-        return self.judge(turn, submission)
+        return self.judge(turn, now)
 
-    def judge(self, turn: int, submission: Submission) -> Report:
+    def judge(self, turn: int, now: Captured) -> Report:
         """Take an in-loop verdict, and a final one where that says the target is reached.
 
         The same submission is not judged twice: the last verdict on it is returned.
         """
-        known = self._finals.get(submission.sha256) or self._judged.get(submission.sha256)
-        if known is not None:
-            return known
-        report = self._take(turn, submission, "verdict")
-        self._judged[submission.sha256] = report
-        self._judged_hashes.add(report.submission_sha256)
-        self._judge.new_profiles()  # the verdict recorded itself: not a profile of the model's
-        if report.passed:
-            self._candidates[submission.sha256] = Candidate(submission, self._manifest, turn, report)
-            self._keep_best()
-        if report.passed and reaches_target(report) and self.finals_left > 0 and not self.polishing:
+        submission = now.submission
+        sha = submission.sha256
+        known = self._finals.get(sha) or self._judged.get(sha)
+        if known is None:
+            known = self._judged[sha] = self._take(turn, submission, now.snapshot, "verdict")
+            self._judged_hashes.add(known.submission_sha256)
+            self._judge.new_profiles()  # the verdict recorded itself: not a profile of the model's
+            if known.passed:
+                self._candidates[sha] = Candidate(submission, now.snapshot, turn, known)
+                self._keep_best()
+        if self._deserves_final(sha, known):
             self.finals_left -= 1
             return self._final(turn, submission)
-        return report
+        return known
+
+    def _deserves_final(self, sha: str, report: Report) -> bool:
+        open_one = sha in self._candidates and sha not in self._finals
+        return open_one and reaches_target(report) and self.finals_left > 0 and not self.polishing
 
     def close(self, turn: int) -> None:
         """Give the best submission a final verdict if it has none, so that the number shown is a final one."""
@@ -144,7 +151,7 @@ class Referee:
             if candidate is None or self._time_left() <= 0:
                 return
             report = self._final(turn, candidate.submission)
-            if report.status not in _REFUTING:
+            if not is_refuting(report):
                 return
 
     def _closing_candidate(self) -> Candidate | None:
@@ -157,17 +164,19 @@ class Referee:
         return fastest
 
     def _final(self, turn: int, submission: Submission) -> Report:
-        report = self._take(turn, submission, "final verdict")
         sha = submission.sha256
+        report = self._take(turn, submission, self._candidates[sha].snapshot, "final verdict")
         self._finals[sha] = report
         if report.passed:
             self._candidates[sha] = replace(self._candidates[sha], report=report)
-        elif report.status in _REFUTING:
+        elif is_refuting(report):
             del self._candidates[sha]
         self._keep_best()
         return report
 
-    def _take(self, turn: int, submission: Submission, kind: Literal["verdict", "final verdict"]) -> Report:
+    def _take(
+        self, turn: int, submission: Submission, snapshot: str, kind: Literal["verdict", "final verdict"]
+    ) -> Report:
         self._trajectory.add(StageStarted(turn, kind))
         start = time.monotonic()
         timeout_s = max(1.0, min(VERDICT_TIMEOUT_S, self._time_left()))
@@ -180,12 +189,8 @@ class Referee:
         else:
             report = self._judge.verdict(timeout_s=timeout_s, on_output=output)
         self._slowest_s = max(self._slowest_s, time.monotonic() - start)
-        self._trajectory.add(Judged(turn, _plain(report), self._manifest_of(submission)))
+        self._trajectory.add(Judged(turn, _plain(report), snapshot))
         return report
-
-    def _manifest_of(self, submission: Submission) -> str:
-        candidate = self._candidates.get(submission.sha256)
-        return candidate.manifest if candidate else self._manifest
 
     def _keep_best(self) -> None:
         best = self.best
@@ -197,15 +202,19 @@ class Referee:
             self._kept = best.report
 
 
-def headline_speedup(report: Report) -> float:
-    """Return the median speedup over the baseline that the status speaks of; 0 where there is none."""
-    interval = report.speedup.get(report.headline)
-    return interval.median if interval else 0.0
-
-
 def reaches_target(report: Report) -> bool:
     """Say whether the median time is at most the target's share of the baseline's."""
     return headline_speedup(report) >= 1 / TARGET_RATIO
+
+
+def is_refuting(report: Report) -> bool:
+    """Say whether a final verdict takes a submission out of the running."""
+    return report.status in _REFUTING
+
+
+def has_changed(noted: str | None, sha256: str) -> bool:
+    """Say whether a submission differs from the one noted last; none at all, at first, is no change."""
+    return sha256 != noted and (noted is not None or sha256 != Submission({}).sha256)
 
 
 def _plain(report: Report) -> dict[str, object]:

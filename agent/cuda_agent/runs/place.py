@@ -1,12 +1,13 @@
 """Where commands run and what kernels are for: the sandbox's Python and the target, chosen before anything starts."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from cuda_agent.config import Settings
-from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.confinement import Confinement, find_confinement
 from cuda_agent.sandbox.environment import sandbox_environment
 from cuda_agent.sandbox.python import find_python
 from cuda_agent.sandbox.target import choose_target
@@ -24,22 +25,54 @@ class Place:
     """The model's commands run under the judge's own uid."""
     choices: tuple[str, ...]
     """A line for the person on each of sandbox and target: what was chosen and why."""
+    confinement: Confinement | None = None
+    """Of `local`, where this machine can."""
+    image: str = ""
+    """Of `docker`: the id of the image."""
+    gpus: tuple[str, ...] = ()
+    """Of `docker`: the devices that the container is handed."""
+    judge_home: str | None = None
+    """Where the judge stands in there; None where it has to be brought along."""
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What run.json says of it."""
+        return {"sandbox": self.kind, "python": self.python, "target": self.target}
 
 
 def choose(settings: Settings) -> Place:
-    """Find the sandbox's Python and what it can build for.
+    """Find what can be run here, and what it can build for.
 
     Raises:
         ConfigError: the chosen sandbox or target is not there.
+        SandboxError: `docker` was asked for and no daemon can be used.
     """
-    if settings.sandbox == "docker":
-        raise ConfigError("The sandbox 'docker' is not part of this version; use --sandbox local.")
+    if settings.sandbox == "local":
+        return _local(settings)
+    asked = settings.sandbox == "docker"
+    names_python = settings.python is not None or bool(os.environ.get("CUDA_AGENT_PYTHON"))
+    if not asked and (names_python or not may_have_docker(os.environ)):
+        return _local(settings)
+    from cuda_agent.runs.in_docker import choose_docker  # imports the client library
+
+    found = choose_docker(settings, asked=asked)
+    return found if isinstance(found, Place) else _local(settings, found)
+
+
+def may_have_docker(environ: Mapping[str, str]) -> bool:
+    """Say whether anything here speaks of a Docker daemon, without asking it."""
+    config = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker"), "config.json")
+    return bool(environ.get("DOCKER_HOST")) or config.exists() or os.path.exists("/var/run/docker.sock")
+
+
+def _local(settings: Settings, note: str = "") -> Place:
     python = find_python(settings.python)
     env = sandbox_environment(python.path, Path("state"), host=os.environ)
     target = choose_target(python, env=env, asked=settings.target)
-    sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)})"
-    choices = (sandbox, f"target {target.name}: {target.reason}")
-    return Place("local", str(python.path), target.name, True, choices)
+    found = find_confinement(python.path, env, gpu=target.name == "cuda")
+    sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)}), {found.why}"
+    choices = (sandbox + note, f"target {target.name}: {target.reason}")
+    return Place("local", str(python.path), target.name, True, choices, found.confinement)
 
 
 def _short(path: Path) -> str:

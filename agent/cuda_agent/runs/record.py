@@ -10,7 +10,7 @@ from typing import Any
 from cuda_agent import __version__
 from cuda_agent.config import Settings
 from cuda_agent.llm.model import Usage
-from cuda_agent.loop.referee import Candidate
+from cuda_agent.loop.memory import Candidate
 from cuda_agent.loop.stop import Stop
 from cuda_agent.operators import Operator
 from cuda_agent.run_dir import RunDir
@@ -38,6 +38,25 @@ class Record:
             "result": None,
         }
         run.save(self.document)
+
+    @classmethod
+    def reopened(
+        cls, run: RunDir, document: Mapping[str, Any], settings: Settings, place: Mapping[str, str]
+    ) -> "Record":
+        """Go on with the document of a run; what came out of it so far stands."""
+        run.reopen()
+        record = cls.__new__(cls)
+        record._run = run
+        went_on = {"at": _now(), "model": settings.model, "after": document.get("stop"), "status": document["status"]}
+        record.document = {
+            **document,
+            "settings": settings.model_dump(mode="json"),
+            "place": dict(place),
+            "resumed": [*document.get("resumed", []), went_on],
+            **{"status": "running", "finished": None, "stop": None, "exit_code": None, "error": None},
+        }
+        run.save(record.document)
+        return record
 
     def screened(self, environment: Mapping[str, str]) -> None:
         """Note what the judge runs on; it accepted the operator."""

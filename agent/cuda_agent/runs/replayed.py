@@ -7,11 +7,15 @@ from typing import Any
 
 from cuda_agent.config import Settings, resolve
 from cuda_agent.errors import ConfigError
+from cuda_agent.history import read
 from cuda_agent.llm.replay import recorded, replay_model
 from cuda_agent.run_dir import RunDir, load_document
+from cuda_agent.runs.beginning import kept_operator
 from cuda_agent.runs.difference import Difference, compare
 from cuda_agent.runs.single import Outcome, optimize
-from cuda_agent.trajectory import Listener, read
+from cuda_agent.trajectory import Listener
+
+_KEPT = ("precision", "libraries", "output_lifetime", "polish", "max_turns")
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,10 @@ def execute(run: Path, flags: Mapping[str, Any], environ: Mapping[str, str], *, 
     replies = recorded(events)
     if not replies:
         raise ConfigError(f"{str(run)!r} recorded no reply of a model; there is nothing to execute.")
-    settings = _settings(run, document, flags, environ)
+    operator = kept_operator(RunDir(run), document)
+    settings = _settings(document, flags, environ)
     model = replay_model(replies, name=str(document["settings"]["model"]))
-    outcome = optimize(settings, listener=listener, model=model)
+    outcome = optimize(settings, listener=listener, model=model, operator=operator)
     now = read(RunDir(outcome.folder).trajectory)
     return Replayed(outcome, compare(events, now), status(document), status(outcome.document))
 
@@ -61,10 +66,8 @@ def status(document: Mapping[str, Any]) -> str:
     return str(stop["reason"]) if stop else str(document.get("status", "running"))
 
 
-def _settings(run: Path, document: Mapping[str, Any], flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    recorded_ones = document["settings"]
-    kept = {name: recorded_ones[name] for name in ("precision", "libraries", "output_lifetime", "polish", "max_turns")}
-    own = run / "operator" / "model.py"
-    operator = own if own.exists() else Path(document["operator"]["path"])
-    target = document["place"]["target"]
-    return resolve({"operator": operator, "target": target, "model": "builtin", **kept, **flags}, environ)
+def _settings(document: Mapping[str, Any], flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """The record's rules and limits, and its target, which verdicts depend on."""
+    kept = {name: document["settings"][name] for name in _KEPT}
+    fixed = {"operator": document["operator"]["path"], "target": document["place"]["target"], "model": "builtin"}
+    return resolve({**kept, **fixed, **flags}, environ)

@@ -1,6 +1,6 @@
 """Starts the sandbox of a run and removes it at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ class Opened:
     """For what the model does."""
     trusted: Sandbox
     """For what the host does in there: it owns the state directory and runs the judge."""
+    serve_judge: Callable[[], object] = lambda: None
+    """Called once the judge's session is there: where the model is another user, it asks a judge that listens."""
 
 
 @contextmanager
@@ -29,9 +31,19 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
     Raises:
         SandboxError: it could not be started.
     """
+    if place.kind == "docker":
+        from cuda_agent.runs.in_docker import entered  # imports the client library
+
+        with entered(place, workspace=workspace) as (model, trusted, service):
+            yield Opened(model, trusted, service.start)
+        return
     with scratch() as state:
         local = LocalSandbox(
-            workspace=workspace, state_dir=state, python=Path(place.python), extra_env=environment(str(state))
+            workspace=workspace,
+            state_dir=state,
+            python=Path(place.python),
+            extra_env=environment(str(state)),
+            confinement=place.confinement,
         )
         with local:
             # In `local` everything runs as the person who started the program.

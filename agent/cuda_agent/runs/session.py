@@ -6,28 +6,42 @@ from dataclasses import dataclass
 from cuda_agent.config import Settings
 from cuda_agent.judging import Judge
 from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.person import Person
 from cuda_agent.loop.referee import Referee
 from cuda_agent.run_dir import RunDir
+from cuda_agent.runs.chair import Chair
+from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.signals import Signals
 from cuda_agent.trajectory import Trajectory
+from cuda_agent.workspace import Workspace
+from cuda_agent_tools.background import Jobs
 from cuda_agent_tools.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
 class Session:
-    """A run whose sandbox stands and whose model was briefed; the agent is ready for its next turn."""
+    """A run whose sandbox stands and whose model was briefed; `agent.catch_up()` settles an interrupted turn."""
 
     agent: Agent
+    chair: Chair
+    """Who is asked for the next reply."""
+    person: Person
+    """What a person may do between its steps."""
     referee: Referee
     judge: Judge
     sandbox: Sandbox
     """Where the model's commands run."""
+    background: Jobs
+    """The commands that the model left running there."""
+    workspace: Workspace
+    """Its files, as they are kept and put back."""
     settings: Settings
     run: RunDir
     record: Record
     trajectory: Trajectory
     signals: Signals
+    clock: Clock
 
 
 Drive = Callable[[Session], None]

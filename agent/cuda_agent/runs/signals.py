@@ -1,7 +1,11 @@
-"""SIGINT, SIGTERM and SIGHUP end a run in order: the first raises KeyboardInterrupt where the program stands."""
+"""SIGINT, SIGTERM and SIGHUP end a run in order: the first raises KeyboardInterrupt where the program stands.
+
+Who sits at a terminal may be asked first (`ask`), and may go on afterwards (`calm`).
+"""
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -17,6 +21,11 @@ class Signals:
         self.received = 0
         self.must_leave = False
         """SIGTERM or SIGHUP came, or a second signal: nothing that takes long is started any more."""
+        self._told_to_leave = False
+        self.ask: Callable[[], bool] | None = None
+        """Asked in the handler of a first SIGINT; True means: go on as if it had not come."""
+        self.instead: Callable[[], None] | None = None
+        """Called where KeyboardInterrupt would be raised, by who cannot take it just anywhere: it raises it in time."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
@@ -39,8 +48,20 @@ class Signals:
         """From now on signals are noted only: the run is cleaning up."""
         self._shielded = True
 
+    def calm(self) -> None:
+        """A person decided to go on: the next SIGINT is a first one again. SIGTERM and SIGHUP stand."""
+        if not self._told_to_leave:
+            self.received, self.must_leave = 0, False
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.received += 1
-        self.must_leave = self.must_leave or number != signal.SIGINT or self.received > 1
-        if not self._shielded:
+        self._told_to_leave = self._told_to_leave or number != signal.SIGINT
+        self.must_leave = self._told_to_leave or self.received > 1
+        if self._shielded:
+            return
+        if self.ask is not None and not self.must_leave and self.ask():
+            self.calm()
+            return
+        if self.instead is None:
             raise KeyboardInterrupt
+        self.instead()

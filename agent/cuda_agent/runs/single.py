@@ -1,48 +1,47 @@
 """One run on one operator: the only place that brings a concrete model, sandbox, tools, loop and judge together."""
 
-import math
+import os
 import time
 import traceback
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import CudaAgentError, OperatorError
 from cuda_agent.files import DiskError
-from cuda_agent.judging import (
-    ANALYZE_TIMEOUT_S,
-    Judge,
-    JudgeTimeout,
-    Rules,
-    is_submission_file,
-    read_submission,
-    write_files,
-)
+from cuda_agent.judging import ANALYZE_TIMEOUT_S, Judge, JudgeTimeout, Rules
 from cuda_agent.llm.model import Model
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.keeping import Keeping
+from cuda_agent.loop.person import Person
 from cuda_agent.loop.referee import Referee
-from cuda_agent.loop.stop import Limits, Stop, StopReason
+from cuda_agent.loop.stop import Limits, Stop, StopReason, TimeLeft
 from cuda_agent.operators import Operator, load
-from cuda_agent.prompting import Prompts, task_context
-from cuda_agent.resources import prompts_dir, tree, workspace_template
+from cuda_agent.prompting import Prompts
+from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, refuse_existing
+from cuda_agent.runs.beginning import Beginning
+from cuda_agent.runs.chair import Chair
+from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.limited import LimitedSandbox
 from cuda_agent.runs.models import make
-from cuda_agent.runs.place import Place, choose
+from cuda_agent.runs.opening import Opening, first_events
+from cuda_agent.runs.place import choose
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.sandboxes import Opened, opened
 from cuda_agent.runs.session import Drive, Session, by_itself
 from cuda_agent.runs.signals import Signals
-from cuda_agent.trajectory import Listener, Notice, RunStarted, StageStarted, Trajectory
+from cuda_agent.snapshots import Snapshots
+from cuda_agent.trajectory import Listener, SandboxStarted, StageStarted, Trajectory
+from cuda_agent.workspace import Workspace
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.bash import Bash
 from cuda_agent_tools.glob import Glob
 from cuda_agent_tools.multi_edit import MultiEdit
-from cuda_agent_tools.sandbox import SandboxError
+from cuda_agent_tools.sandbox import Sandbox, SandboxError
 from cuda_agent_tools.todo_write import TodoWrite
 
 _UNUSABLE = frozenset({"operator_error", "runtime_error", "timeout"})
@@ -59,42 +58,63 @@ class Outcome:
 
 
 def optimize(
-    settings: Settings, *, listener: Listener, model: Model | None = None, drive: Drive = by_itself
+    settings: Settings,
+    *,
+    listener: Listener,
+    model: Model | None = None,
+    drive: Drive = by_itself,
+    operator: Operator | None = None,
 ) -> Outcome:
     """Run the model on the operator until there is a reason to stop.
+
+    `model` and `operator` stand in for those that the settings name.
 
     Raises:
         OperatorError: the operator cannot be used; no model was asked.
         ConfigError: a setting is wrong.
         InfrastructureError, SandboxError: the machinery failed; run.json says so too.
     """
-    operator = load(settings.operator)
+    operator = operator or load(settings.operator)
     refuse_existing(settings.run_dir)
-    chosen_model = model or make(settings.model)
+    chosen_model = model or make(settings, os.environ)
     place = choose(settings)
     run = RunDir.create(settings.run_dir, operator.name)
+    try:
+        with run.open_trajectory() as log:
+            run.keep_operator(operator.files)
+            record = Record(run, operator, settings, place.described)
+            return carry_out(Beginning(settings, operator, place, run, record, log), chosen_model, listener, drive)
+    except OperatorError:
+        run.remove()
+        raise
+    except DiskError:
+        if not (run.path / "run.json").exists():
+            run.remove()
+        raise
+
+
+def carry_out(
+    beginning: Beginning, model: Model, listener: Listener, drive: Drive, *, judge: type[Judge] = Judge
+) -> Outcome:
+    """Take a run from its beginning to its end, and say in run.json how that was.
+
+    Raises:
+        OperatorError: the operator cannot be used; run.json does not say so.
+        InfrastructureError, SandboxError: the machinery failed; run.json says so too.
+    """
+    record = beginning.record
     with Signals() as signals:
         try:
-            record = Record(
-                run, operator, settings, {"sandbox": place.kind, "python": place.python, "target": place.target}
-            )
-        except DiskError:
-            run.remove()
-            raise
-        work = _Work(settings, operator, place, run, record, signals, listener, drive)
-        try:
-            stop = work.go(chosen_model)
-            record.finish(stop)
+            record.finish(_Work(beginning, signals, listener, drive, judge).go(model))
         except KeyboardInterrupt:
             signals.shield()
-            record.finish(Stop(StopReason.INTERRUPTED, "before the first turn"))
+            record.finish(Stop(StopReason.INTERRUPTED, "before the first turn" if beginning.past is None else ""))
         except OperatorError:
-            run.remove()
             raise
         except Exception as error:
             _record_failure(record, error)
             raise
-    return Outcome(run.path, record.document, int(record.document["exit_code"]))
+    return Outcome(beginning.run.path, record.document, int(record.document["exit_code"]))
 
 
 def _record_failure(record: Record, error: Exception) -> None:
@@ -108,100 +128,109 @@ def _record_failure(record: Record, error: Exception) -> None:
 class _Work:
     """What one run needs, from the sandbox's start to its end."""
 
-    settings: Settings
-    operator: Operator
-    place: Place
-    run: RunDir
-    record: Record
+    beginning: Beginning
     signals: Signals
     listener: Listener
     drive: Drive
+    judge: type[Judge]
 
     def go(self, model: Model) -> Stop:
+        """Start the sandbox, have the turns taken, and remove it."""
         start = time.monotonic()
+        begin, past = self.beginning, self.beginning.past
         with ExitStack() as stack:
-            trajectory = Trajectory(stack.enter_context(self.run.open_trajectory()), self.listener)
-            trajectory.add(self._started(model))
-            for line in self.place.choices:
-                trajectory.add(Notice(0, line))
-            trajectory.add(StageStarted(0, "sandbox"))
-            place = stack.enter_context(opened(self.place, workspace=self.run.workspace))
+            trajectory = Trajectory(begin.log, self.listener, seq=past.events if past else 0)
+            for event in first_events(begin, model.name):
+                trajectory.add(event)
+            snapshots = stack.enter_context(Snapshots(begin.run.snapshots))
+            place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace))
             stack.callback(self.signals.shield)
-            return self._with_sandbox(model, place, trajectory, start)
+            turn = past.memory.turn if past else 0
+            sandbox = place.sandbox
+            trajectory.add(SandboxStarted(turn, begin.place.kind, sandbox.workspace, sandbox.state_dir))
+            clock = Clock(
+                begin.settings.time_limit_s,
+                self.signals,
+                start=start - (past.memory.elapsed_s if past else 0.0),
+            )
+            return self._with_sandbox(model, place, snapshots, trajectory, clock)
 
-    def _started(self, model: Model) -> RunStarted:
-        document = self.record.document
-        return RunStarted(
-            self.operator.name, self.operator.sha256, model.name, document["settings"], document["versions"]
-        )
-
-    def _with_sandbox(self, model: Model, place: Opened, trajectory: Trajectory, start: float) -> Stop:
-        time_left = self._clock(start)
-        sandbox, python = place.sandbox, self.place.python
-        judge = Judge(place.trusted, python=python)
-        rules = Rules.of(self.settings, self.place.target, model_shares_uid=self.place.model_shares_uid)
-        judge.install(self.operator, rules)
-        write_files(sandbox, python, self._workspace_files(sandbox.workspace))
+    def _with_sandbox(
+        self, model: Model, place: Opened, snapshots: Snapshots, trajectory: Trajectory, clock: Clock
+    ) -> Stop:
+        begin = self.beginning
+        judge = self.judge(place.trusted, python=begin.place.python, judge_home=begin.place.judge_home)
+        rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
+        judge.install(begin.operator, rules)
+        place.serve_judge()
+        opening = Opening(begin, place.sandbox, snapshots)
+        opening.prepare()
         try:
-            report = self._screen(judge, trajectory, time_left)
+            report = self._screen(judge, trajectory, clock.left)
         except JudgeTimeout as error:
-            if time_left() > 1.0:
+            if clock.left() > 1.0:
                 raise
             return Stop(StopReason.TIME_LIMIT, str(error))
-        limits = Limits(max_turns=self.settings.max_turns, polish=self.settings.polish)
-        referee = Referee(judge, self.run, trajectory, finals=limits.finals, time_left=time_left)
-        limited = LimitedSandbox(sandbox, time_left)
-        prompts = Prompts(prompts_dir())
-        agent = Agent(
-            model=model,
-            calls=Calls([Bash(limited), Glob(limited), MultiEdit(limited), TodoWrite()], trajectory),
-            referee=referee,
-            prompts=prompts,
-            trajectory=trajectory,
-            read_submission=lambda: read_submission(sandbox, python),
-            limits=limits,
-            time_left=time_left,
-        )
-        self._brief(agent, prompts, report, rules, sandbox.workspace)
-        session = Session(
-            agent, referee, judge, sandbox, self.settings, self.run, self.record, trajectory, self.signals
-        )
+        session = self._session(model, place.sandbox, judge, trajectory, clock, opening.workspace)
+        opening.brief(session.agent, report, rules)
         try:
             self.drive(session)
         finally:
-            self.record.reached(agent.turn, agent.usage, referee.best)
-        return agent.stop or Stop(StopReason.INTERRUPTED)
+            begin.record.reached(session.agent.turn, session.agent.usage, session.referee.best)
+        return session.agent.stop or Stop(StopReason.INTERRUPTED)
 
-    def _brief(self, agent: Agent, prompts: Prompts, report: Report, rules: Rules, workspace: str) -> None:
-        context = task_context(
-            self.operator,
-            report,
-            rules=asdict(rules),
-            workspace=workspace,
-            max_turns=self.settings.max_turns,
+    def _session(
+        self,
+        model: Model,
+        sandbox: Sandbox,
+        judge: Judge,
+        trajectory: Trajectory,
+        clock: Clock,
+        workspace: Workspace,
+    ) -> Session:
+        begin = self.beginning
+        limits = Limits(max_turns=begin.settings.max_turns, polish=begin.settings.polish)
+        referee = Referee(judge, begin.run, trajectory, finals=limits.finals, time_left=clock.left)
+        limited = LimitedSandbox(sandbox, clock.left)
+        bash = Bash(limited)
+        calls = Calls([bash, Glob(limited), MultiEdit(limited), TodoWrite()], trajectory)
+        keeping = Keeping(workspace.capture, trajectory)
+        agent = Agent(
+            model=model,
+            calls=calls,
+            referee=referee,
+            prompts=Prompts(prompts_dir()),
+            trajectory=trajectory,
+            keeping=keeping,
+            limits=limits,
+            time_left=clock.left,
+            elapsed=lambda: clock.elapsed_s,
         )
-        agent.say(prompts.system(context), role="system")
-        agent.say(prompts.task(context))
+        chair = Chair(agent, begin.settings, limited, trajectory, os.environ)
+        chair.seat(model)
+        return Session(
+            agent=agent,
+            chair=chair,
+            person=Person(agent, calls, referee, trajectory, keeping),
+            referee=referee,
+            judge=judge,
+            sandbox=sandbox,
+            background=bash.jobs,
+            workspace=workspace,
+            settings=begin.settings,
+            run=begin.run,
+            record=begin.record,
+            trajectory=trajectory,
+            signals=self.signals,
+            clock=clock,
+        )
 
-    def _clock(self, start: float) -> Callable[[], float]:
-        limit = self.settings.time_limit_s or math.inf
-
-        def time_left() -> float:
-            return 0.0 if self.signals.must_leave else limit - (time.monotonic() - start)
-
-        return time_left
-
-    def _workspace_files(self, workspace: str) -> dict[str, bytes]:
-        # The operator's own modules must neither stand in for the workspace's commands nor pass for a submission.
-        own = {name: data for name, data in self.operator.files.items() if not is_submission_file(name)}
-        files = {**own, **tree(workspace_template())}
-        return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
-
-    def _screen(self, judge: Judge, trajectory: Trajectory, time_left: Callable[[], float]) -> Report:
-        trajectory.add(StageStarted(0, "analyze"))
+    def _screen(self, judge: Judge, trajectory: Trajectory, time_left: TimeLeft) -> Report:
+        begin = self.beginning
+        trajectory.add(StageStarted(begin.past.memory.turn if begin.past else 0, "analyze"))
         timeout_s = max(1.0, min(ANALYZE_TIMEOUT_S, time_left()))
         report = judge.analyze(timeout_s=timeout_s, on_output=self.listener.on_output)
         if report.status in _UNUSABLE:
-            raise OperatorError(f"{str(self.operator.path)!r} cannot be used: {report.reason}")
-        self.record.screened(report.environment)
+            raise OperatorError(f"{str(begin.operator.path)!r} cannot be used: {report.reason}")
+        begin.record.screened(report.environment)
         return report

@@ -8,89 +8,48 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from cuda_agent.sandbox.command import CHUNK, Capture, Command
 from cuda_agent_tools.sandbox import ExecResult, SandboxError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
+LAUNCHER = (sys.executable, "-I", "-S")
+"""What runs the supervisor where nothing confines it."""
 MARKER = "CUDA_AGENT_EXEC"
 """A variable by which the processes of one command are found should its supervisor be killed."""
 OVERRUN_S = 8.0
 """How long after the deadline a supervisor that does not answer is given up."""
 COLLECT_S = 8.0
 """How long a supervisor may take to kill what is left, its own limit and some."""
-CHUNK = 1 << 16
-
-
-@dataclass(frozen=True)
-class Command:
-    """What to run; `cwd` is absolute, `env` is the whole environment."""
-
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    stdin: bytes
-    timeout_s: float
-    max_bytes: int
-
-
-@dataclass
-class Capture:
-    """The first and the last half of `limit` bytes of a stream, whatever its length."""
-
-    limit: int
-    head: bytearray = field(default_factory=bytearray)
-    tail: bytearray = field(default_factory=bytearray)
-    total: int = 0
-
-    def add(self, data: bytes) -> None:
-        self.total += len(data)
-        room = self.limit // 2 - len(self.head)
-        if room > 0:
-            self.head += data[:room]
-            data = data[room:]
-        self.tail += data
-        if len(self.tail) > 2 * self._tail_limit + CHUNK:  # seldom, so that a long stream is not copied again and again
-            self._trim()
-
-    @property
-    def _tail_limit(self) -> int:
-        return self.limit - self.limit // 2
-
-    def _trim(self) -> None:
-        excess = len(self.tail) - self._tail_limit
-        if excess > 0:
-            del self.tail[:excess]
-
-    def finish(self) -> tuple[bytes, int]:
-        """Return what is kept and how many bytes between the halves are not."""
-        self._trim()
-        kept = bytes(self.head + self.tail)
-        return kept, self.total - len(kept)
 
 
 class Supervised:
     """One command under its supervisor. `run` may be called once; `abandon` from any thread ends it."""
 
-    def __init__(self, command: Command, *, overrun_s: float = OVERRUN_S) -> None:
-        """Check the command.
+    def __init__(
+        self,
+        command: Command,
+        *,
+        launcher: Sequence[str] = LAUNCHER,
+        passed: Sequence[int] = (),
+        overrun_s: float = OVERRUN_S,
+    ) -> None:
+        """Check the command; `launcher` are the words before the supervisor's own, an interpreter's at least.
+
+        `passed` are descriptors that the launcher needs.
 
         Raises:
             ValueError: it cannot be handed to any system.
         """
-        names = [name for name in command.env if "=" in name or not name]
-        if (
-            not command.argv
-            or names
-            or any("\0" in text for text in (*command.argv, command.cwd, *command.env.values()))
-        ):
-            raise ValueError("a command needs at least one word, and no NUL characters or '=' in a variable's name")
+        command.check()
         self.abandoned = False
         self._command = command
+        self._launcher = launcher
+        self._passed = passed
         self._overrun_s = overrun_s
         self._marker = f"{MARKER}={secrets.token_hex(8)}"
         self._control: socket.socket | None = None
@@ -130,13 +89,13 @@ class Supervised:
         with theirs:
             try:
                 return ours, subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(SUPERVISOR), str(theirs.fileno())],
+                    [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
                     stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     env={},  # the command may read its parent's environment
                     cwd="/",
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), *self._passed],
                     start_new_session=True,  # Ctrl-C is for the host, which then ends this one
                     bufsize=0,
                 )
@@ -147,10 +106,7 @@ class Supervised:
                 ) from error
 
     def _send_request(self, control: socket.socket) -> None:
-        command = self._command
-        env = [f"{key}={value}" for key, value in command.env.items()] + [self._marker]
-        fields = [repr(float(command.timeout_s)), command.cwd, str(len(command.argv)), *command.argv, *env]
-        body = b"\0".join(os.fsencode(text) for text in fields)
+        body = self._command.request(self._marker)
         with suppress(BrokenPipeError, ConnectionResetError):  # a dead supervisor shows in `_pump`
             control.sendall(b"%d\n" % len(body) + body)
 
@@ -230,23 +186,18 @@ class Supervised:
 
     def _result(self, answer: bytes, returncode: int, duration_s: float) -> ExecResult:
         word, *rest = answer.decode().split() or ["lost"]
-        if word == "lost" and returncode > 0 and not self.abandoned:
+        # Above 128: it was killed, and a process around it says so.
+        if word == "lost" and 0 < returncode < 128 and not self.abandoned:
             trace = self._captures["stderr"].finish()[0].decode(errors="replace").strip()
             raise SandboxError(f"the sandbox's supervisor failed, please report this: {trace[-300:]}")
         if word == "errno":
-            self._raise_not_started(int(rest[0]), rest[1])
+            self._command.raise_not_started(int(rest[0]), rest[1])
         (stdout, stdout_dropped), (stderr, stderr_dropped) = (capture.finish() for capture in self._captures.values())
         timed_out = word == "timeout" or (word == "lost" and duration_s >= self._command.timeout_s)
         code = int(rest[0]) if word == "exit" else 128 + signal.SIGKILL
         return ExecResult(
             None if timed_out else code, stdout, stderr, duration_s, timed_out, stdout_dropped, stderr_dropped
         )
-
-    def _raise_not_started(self, number: int, step: str) -> None:
-        if step == "cwd":
-            kind = PermissionError if number in (1, 13) else NotADirectoryError
-            raise kind(number, "not a directory to run in", self._command.cwd)
-        raise OSError(number, os.strerror(number), self._command.argv[0])
 
 
 def _hang_up(control: socket.socket) -> None:

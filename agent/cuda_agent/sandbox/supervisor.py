@@ -6,6 +6,8 @@ the control socket or dies. Standard library only, and few modules of it, becaus
 
 The control socket `FD` carries one request, `<length>\n` and NUL-separated fields (timeout in seconds, cwd, number of
 arguments, arguments, KEY=VALUE ...), and one answer: `exit N`, `timeout`, or `errno N cwd|exec`.
+
+In a container it is the library of `sandbox_image/run_command.py`, which talks over the streams of a Docker exec.
 """
 
 import ctypes
@@ -16,6 +18,10 @@ import select
 import signal
 import sys
 import time
+
+TYPE_CHECKING = False  # as in `typing`, which takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
@@ -30,25 +36,38 @@ def main() -> None:
     """Serve one request."""
     control = int(sys.argv[1])
     os.set_inheritable(control, False)
+    _answer(control, supervise(control, _request(control), become=lambda: None))
+
+
+class Request:
+    """A command: what is in `body`, NUL-separated."""
+
+    def __init__(self, body: bytes) -> None:
+        fields = body.split(b"\0")
+        last = 3 + int(fields[2])
+        self.timeout_s, self.cwd, self.argv = float(fields[0]), fields[1], fields[3:last]
+        pairs = (field.partition(b"=") for field in fields[last:])
+        self.env = {key: value for key, _, value in pairs}
+
+
+def supervise(control: int, request: Request, become: "Callable[[], None]") -> bytes:
+    """Run the command to its end and return the answer; `become` is called in the child before the program starts."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_NAME, b"cuda-agent-exec", 0, 0, 0)  # so that `pkill python3` inside does not end it
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    timeout_s, cwd, argv, env = _request(control)
-    pid, failure = _start(argv, cwd, env)
+    pid, failure = _start(request, become)
     if failure:
-        _answer(control, failure)
-        return
+        return failure
     _let_go_of_the_streams()
-    deadline = time.monotonic() + timeout_s
-    status = _wait(pid, control, deadline)
+    status = _wait(pid, control, time.monotonic() + request.timeout_s)
     timed_out = status is None
     if status is None:
         _end_politely(pid)
-    _kill_everything()
-    _answer(control, b"timeout" if timed_out else b"exit %d" % _exit_code(status))
+    kill_below(os.getpid())
+    return b"timeout" if timed_out else b"exit %d" % _exit_code(status)
 
 
-def _request(control: int) -> tuple[float, bytes, list[bytes], dict[bytes, bytes]]:
+def _request(control: int) -> Request:
     data = b""
     while b"\n" not in data:
         data += _receive(control)
@@ -57,10 +76,7 @@ def _request(control: int) -> tuple[float, bytes, list[bytes], dict[bytes, bytes
     while missing > 0:
         chunks.append(_receive(control))
         missing -= len(chunks[-1])
-    fields = b"".join(chunks).split(b"\0")
-    count = int(fields[2])
-    pairs = (field.partition(b"=") for field in fields[3 + count :])
-    return float(fields[0]), fields[1], fields[3 : 3 + count], {key: value for key, _, value in pairs}
+    return Request(b"".join(chunks))
 
 
 def _receive(control: int) -> bytes:
@@ -70,7 +86,7 @@ def _receive(control: int) -> bytes:
     return chunk
 
 
-def _start(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes]) -> tuple[int, bytes]:
+def _start(request: Request, become: "Callable[[], None]") -> tuple[int, bytes]:
     """Fork and exec; return the pid, and the answer for a command that could not be started."""
     failed, tell = os.pipe()
     pid = os.fork()
@@ -78,11 +94,12 @@ def _start(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes]) -> tuple[int,
         step = b"cwd"
         try:
             os.setsid()
-            os.chdir(cwd)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            become()
+            os.chdir(request.cwd)
             step = b"exec"
             _default_signals()
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            os.execvpe(argv[0], argv, env)
+            os.execvpe(request.argv[0], request.argv, request.env)
         except OSError as error:
             os.write(tell, b"errno %d %s" % (error.errno or errno.EIO, step))
         finally:
@@ -149,7 +166,7 @@ def _end_politely(pid: int) -> None:
     A shell that waits for a child acts on the signal as soon as that child is dead, before its next command.
     """
     _signal(pid, signal.SIGTERM)
-    for other in _descendants():
+    for other in _descendants(os.getpid()):
         if other != pid:
             _signal(other, signal.SIGKILL)
     limit = time.monotonic() + TERM_GRACE_S
@@ -157,15 +174,15 @@ def _end_politely(pid: int) -> None:
         time.sleep(0.01)
 
 
-def _kill_everything() -> None:
-    """Kill and reap all descendants, those that are forking meanwhile included."""
+def kill_below(root: int, spared: int = 0) -> None:
+    """Kill all descendants of a process, those that are forking meanwhile included, and reap those that are ours."""
     limit = time.monotonic() + KILL_LIMIT_S
     while time.monotonic() < limit:
         _reap(0)
-        if not _has_children():
+        if not (_has_children() if root == os.getpid() else set(_descendants(root)) - {spared}):
             return
         stopped: set[int] = set()
-        while fresh := set(_descendants()) - stopped:
+        while fresh := set(_descendants(root)) - stopped - {spared}:
             for pid in fresh:
                 _signal(pid, signal.SIGSTOP)  # a stopped process cannot fork away
             stopped |= fresh
@@ -182,7 +199,7 @@ def _has_children() -> bool:
     return True
 
 
-def _descendants() -> list[int]:
+def _descendants(root: int) -> list[int]:
     """Every process below this one, zombies left out."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
@@ -196,7 +213,7 @@ def _descendants() -> list[int]:
         if state not in (b"Z", b"X"):
             children.setdefault(int(parent), []).append(int(entry))
     found: list[int] = []
-    todo = [os.getpid()]
+    todo = [root]
     while todo:
         below = children.get(todo.pop(), [])
         found += below

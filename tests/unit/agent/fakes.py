@@ -46,6 +46,8 @@ class FakeSandbox:
             )
         except subprocess.TimeoutExpired:
             return ExecResult(None, b"", b"", timeout_s, timed_out=True)
+        if on_output is not None:
+            on_output(done.stdout + done.stderr)
         return ExecResult(done.returncode, done.stdout, done.stderr, 0.0)
 
     def read(self, path: str, *, max_bytes: int = 50_000_000) -> bytes:

@@ -30,6 +30,14 @@ def test_the_report_brings_nothing_of_the_judge_with_it(graph: grimp.ImportGraph
     assert {name for name in graph.find_upstream_modules(ROOM) if name != "cuda_agent_judge"} == set()
 
 
+def test_the_sdk_and_litellm_are_known_to_one_module() -> None:
+    graph = grimp.build_graph("cuda_agent", include_external_packages=True, cache_dir=None)
+    for package in ("openhands", "litellm"):
+        importers = graph.find_modules_that_directly_import(package) if package in graph.modules else set()
+        assert importers <= {"cuda_agent.llm.openhands.sdk"}, package
+    assert "openhands" in graph.modules
+
+
 def test_only_the_composition_root_knows_the_concrete_tools_and_one_module_the_concrete_sandboxes(
     graph: grimp.ImportGraph,
 ) -> None:

@@ -37,7 +37,9 @@ def test_the_model_is_builtin_unless_named(tmp_path: Path) -> None:
         ("max_turns = 0\n", ["'max_turns'", "0"]),
         ('target = "gpu"\n', ["'target'", "'gpu'", "cuda"]),
         ("max_turns = \n", ["settings.toml", "cannot be read"]),
-        ('model = "gpt-9"\n', ["gpt-9", "builtin"]),
+        ('model = "two words"\n', ["'two words'", "builtin", "--api-base"]),
+        ('model = ""\n', ["''", "builtin"]),
+        ('reasoning_effort = "Very High"\n', ["reasoning-effort"]),
     ],
 )
 def test_a_wrong_settings_file_is_one_sentence(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -8,7 +8,7 @@ from tests.unit.agent.fakes import FakeSandbox
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
-from cuda_agent.judging import MAX_SUBMISSION_BYTES, Judge, JudgeTimeout, Rules, Submission, read_submission
+from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission
 from cuda_agent.operators import Operator, load
 from cuda_agent_judge.report import Interval, Report
 
@@ -163,24 +163,3 @@ def test_new_profiles_are_the_passing_ones_of_whole_new_lines(sandbox: FakeSandb
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["d"]
     sandbox.write(file, record("profile", "win", "e"))  # cut short behind our back
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["e"]
-
-
-def test_the_submission_is_read_without_links_and_other_files(sandbox: FakeSandbox, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("host")
-    for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h", "binding.cpp", "notes.txt"):
-        sandbox.write(name, name.encode())
-    (Path(sandbox.workspace) / "kernels/link.cpp").symlink_to(tmp_path / "secret")
-    sandbox.write("kernels/big.cpp", b"x" * (MAX_SUBMISSION_BYTES + 1))
-    found = read_submission(sandbox, sys.executable)
-    assert dict(found.files) == {name: name.encode() for name in ("model_new.py", "kernels/a.cpp", "kernels/deep/b.h")}
-    assert found.exists
-
-
-def test_an_empty_workspace_holds_no_submission(sandbox: FakeSandbox) -> None:
-    assert not read_submission(sandbox, sys.executable).exists
-
-
-def test_a_json_module_in_the_workspace_is_not_imported(sandbox: FakeSandbox) -> None:
-    sandbox.write("json.py", b"raise SystemExit(9)")
-    sandbox.write("model_new.py", b"x")
-    assert read_submission(sandbox, sys.executable).exists

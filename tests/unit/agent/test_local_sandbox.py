@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.local import LocalSandbox
-from cuda_agent.sandbox.process import Command, Supervised
-from cuda_agent_tools.sandbox import SandboxError
+from cuda_agent.sandbox.process import Supervised
+from cuda_agent_tools.sandbox import SandboxError, SandboxLost
 
 PYTHON = Path(sys.executable)
 
@@ -109,3 +111,19 @@ def test_an_interrupt_in_the_middle_of_a_command_leaves_nothing(tmp_path: Path) 
             time.sleep(0.02)
         assert not any(map(runs, pids))
         assert len(pids) == 2
+
+
+@pytest.mark.parametrize("what", ["w", "s"])
+def test_a_sandbox_without_its_directories_is_lost(tmp_path: Path, what: str) -> None:
+    with LocalSandbox(workspace=tmp_path / "w", state_dir=tmp_path / "s", python=PYTHON) as sandbox:
+        shutil.rmtree(tmp_path / what)
+        with pytest.raises(SandboxLost, match="gone"):
+            sandbox.exec(["true"], cwd="sub")
+
+
+def test_a_command_that_deletes_the_workspace_loses_the_sandbox(tmp_path: Path) -> None:
+    with (
+        LocalSandbox(workspace=tmp_path / "w", state_dir=tmp_path / "s", python=PYTHON) as sandbox,
+        pytest.raises(SandboxLost),
+    ):
+        sandbox.exec(["bash", "-c", 'cd /; rm -rf "$1"', "bash", sandbox.workspace])

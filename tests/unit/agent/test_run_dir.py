@@ -50,15 +50,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
         load_document(tmp_path)
 
 
-def test_snapshots_share_equal_files_and_come_back(tmp_path: Path) -> None:
-    run = RunDir.create(tmp_path / "run", "op")
-    first = {"model_new.py": b"a", "kernels/k.cpp": b"same"}
-    second = {"model_new.py": b"b", "kernels/k.cpp": b"same"}
-    names = run.snapshot(1, first), run.snapshot(2, second)
-    assert [run.load_snapshot(name) for name in names] == [first, second]
-    assert len(list((run.path / "snapshots/objects").iterdir())) == 3
-
-
 def test_best_holds_the_last_kept_submission_and_its_report(tmp_path: Path) -> None:
     run = RunDir.create(tmp_path / "run", "op")
     run.keep_best({"model_new.py": b"a", "kernels/old.cpp": b""}, '{"n": 1}')
@@ -83,10 +74,12 @@ def test_a_full_device_is_one_sentence() -> None:
 
 
 FULL_DISK = """
+import random
 import sys
 from pathlib import Path
 from cuda_agent import files
 from cuda_agent.run_dir import RunDir
+from cuda_agent.snapshots import Snapshots
 
 run = RunDir.create(Path(sys.argv[1]), "op")
 run.save({"status": "running"})
@@ -103,7 +96,7 @@ def attempt(work):
         failures.append(str(error))
 attempt(lambda: run.save({"status": "x" * 10_000}))
 attempt(lambda: run.keep_best({"model_new.py": b"y" * 10_000}, "{}"))
-attempt(lambda: run.snapshot(1, {"model_new.py": b"z" * 10_000}))
+attempt(lambda: Snapshots(run.snapshots).keep(random.randbytes(10_000)))
 for _ in range(3):
     attempt(lambda: lines.append(b"l" * 1500))
 attempt(lambda: RunDir.create(Path(sys.argv[1] + " 2"), "op"))
@@ -124,7 +117,6 @@ def test_when_no_more_fits_what_was_there_stands_and_lines_stay_whole(tmp_path: 
     assert all("disk is full" in line for line in failures)
     assert load_document(run)["status"] == "running"
     assert (run / "best/model_new.py").read_bytes() == b"good"
-    assert not list((run / "snapshots").glob("*.json"))
     assert not list((run / "snapshots").rglob(".*"))
     assert (run / "trajectory.jsonl").read_bytes() == (b"l" * 1500 + b"\n") * 2
 

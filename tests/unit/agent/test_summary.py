@@ -6,7 +6,7 @@ import pytest
 from cuda_agent.config import Settings
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Usage
-from cuda_agent.loop.referee import Candidate
+from cuda_agent.loop.memory import Candidate
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.operators import Operator
 from cuda_agent.run_dir import RunDir, load_document

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from judging import HOME, SCALE
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "sandbox_image" / "workspace"
 COMMANDS = {
@@ -64,3 +65,28 @@ def test_outside_a_sandbox_it_says_so(tmp_path: Path, workspace: Path, command: 
     assert told.returncode == 2
     assert told.stderr.startswith(f"[FAIL] ${missing} is not set")
     assert told.stderr.count("\n") == 1
+
+
+def test_modules_in_the_workspace_are_imported_by_no_process_of_the_judge(tmp_path: Path) -> None:
+    # torch.compile starts a Python with -c, which would look for modules where it stands.
+    workspace, session = tmp_path / "workspace", tmp_path / "session"
+    workspace.mkdir()
+    (session / "operator").mkdir(parents=True)
+    (session / "operator" / "model.py").write_text(SCALE)
+    (session / "session.json").write_text("{}")
+    for name in ("struct", "json", "socket", "subprocess", "sitecustomize", "torch", "cuda_agent_judge"):
+        (workspace / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name} ')\n")
+    line = [sys.executable, "-I", str(HOME), "profile", "--baseline", "--session", str(session)]
+    env = {**os.environ, "PYTHONPATH": str(workspace)}
+    done = subprocess.run(line, cwd=workspace, env=env, capture_output=True, text=True, check=False)
+    assert "Torch Compile" in done.stdout, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_report_is_written_where_its_relative_name_says(tmp_path: Path) -> None:
+    (tmp_path / "session" / "operator").mkdir(parents=True)
+    (tmp_path / "session" / "operator" / "model.py").write_text(SCALE)
+    (tmp_path / "session" / "session.json").write_text("{}")
+    line = [sys.executable, "-I", str(HOME), "verify", "--session", "session", "--report", "report.json"]
+    subprocess.run(line, cwd=tmp_path, capture_output=True, check=False)
+    assert json.loads((tmp_path / "report.json").read_text())["status"] == "incorrect"

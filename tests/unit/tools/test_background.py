@@ -95,6 +95,16 @@ def test_what_ends_at_once_is_said_at_once_or_with_the_next_call(bash: Run) -> N
     assert "exit code 127" in said or "exit code 127" in told_of_end(bash)
 
 
+def test_all_are_stopped_together_and_not_spoken_of_again(sandbox: LocalSandbox) -> None:
+    tool = Bash(sandbox)
+    for command in ("sleep 300 & echo $! >child; wait", "sleep 301", "true"):
+        tool.run({"command": command, "run_in_background": True})
+    wait_for(lambda: (Path(sandbox.workspace) / "child").exists())
+    tool.jobs.stop()
+    assert tool.run({"command": "jobs"}).text == "(no output)"
+    assert "No such process" in tool.run({"command": "kill -0 $(cat child)"}).text
+
+
 def test_nothing_survives_the_sandbox(sandbox: LocalSandbox, tmp_path: Path) -> None:
     beat = tmp_path / "beat"
     tool = Bash(sandbox)

@@ -10,12 +10,16 @@ from cuda_agent.judging import Submission
 from cuda_agent.llm.scripted import Entry, ScriptedModel
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
+from cuda_agent.loop.keeping import Keeping
 from cuda_agent.loop.referee import Referee
 from cuda_agent.loop.stop import Limits
 from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir
+from cuda_agent.snapshots import Entry as Name
+from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import Trajectory
+from cuda_agent.workspace import Captured
 from cuda_agent_judge.report import Report
 
 
@@ -37,16 +41,23 @@ def build(tmp_path: Path) -> Build:
         bounds = Limits(**limits)
         referee = Referee(judge, run, trajectory, finals=bounds.finals, time_left=lambda: left[0])
         model = ScriptedModel(script)
+        store = Snapshots(run.snapshots)
+
+        def capture(turn: int) -> Captured:
+            tree = {name: Name("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
+            kept = store.record(turn, tree)
+            return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
+
         agent = Agent(
             model=model,
             calls=Calls([Write(files), Profile(judge, files), *tools], trajectory),
             referee=referee,
             prompts=Prompts(prompts_dir()),
             trajectory=trajectory,
-            read_submission=lambda: Submission(dict(files)),
+            keeping=Keeping(capture, trajectory),
             limits=bounds,
             time_left=lambda: left[0],
         )
-        return Stage(agent, judge, referee, model, heard, run, left)
+        return Stage(agent, judge, referee, model, heard, run, left, store)
 
     return make

@@ -10,6 +10,7 @@ from cuda_agent.llm.scripted import ScriptedModel
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.referee import Referee
 from cuda_agent.run_dir import RunDir
+from cuda_agent.snapshots import Snapshots
 
 UNFAST = 1.02
 FAST = 2.0
@@ -26,6 +27,7 @@ class Stage:
     heard: Heard
     run: RunDir
     left: list[float]
+    store: Snapshots
 
     def told(self) -> list[str]:
         return [message.content for message in self.agent.messages if message.role == "user"]

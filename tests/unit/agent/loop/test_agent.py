@@ -124,6 +124,18 @@ def test_the_time_limit_is_checked_between_calls_and_each_is_answered(build: Bui
     assert all("time limit" in one.text for one in answers[1:])
 
 
+def test_a_model_that_was_waited_for_until_the_end_is_the_time_limit(build: Build) -> None:
+    left: list[float] = []
+
+    def late(request: Request) -> Exception:
+        left[0] = 0.0
+        return ModelError("no complete answer in time")
+
+    stage = build([late])
+    left = stage.left
+    assert stage.agent.run() is StopReason.TIME_LIMIT
+
+
 def test_an_interrupt_keeps_the_best_and_gives_it_a_final_verdict(build: Build) -> None:
     def interrupted(request: Request) -> Reply:
         raise KeyboardInterrupt

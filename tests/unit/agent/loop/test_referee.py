@@ -7,6 +7,7 @@ from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply
 from cuda_agent.loop.stop import StopReason
+from cuda_agent.workspace import submission_of
 from cuda_agent_judge.report import Report
 
 
@@ -148,7 +149,7 @@ def test_snapshots_are_taken_when_the_submission_changed(build: Build) -> None:
     stage.agent.run()
     taken = stage.heard.of("snapshot")
     assert [one.turn for one in taken] == [1, 3]
-    assert stage.run.load_snapshot(taken[1].manifest) == {"model_new.py": b"B"}
+    assert dict(submission_of(stage.store, taken[1].snapshot).files) == {"model_new.py": b"B"}
 
 
 def test_done_with_no_final_verdict_left_ends_the_run_with_the_closing_one(build: Build) -> None:

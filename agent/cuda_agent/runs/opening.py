@@ -1,0 +1,106 @@
+"""The first moments of a run in its sandbox: files for a new one, everything as it was for one that goes on."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from cuda_agent.files import replace
+from cuda_agent.judging import Rules, is_submission_file, write_files
+from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.memory import Memory
+from cuda_agent.operators import Operator
+from cuda_agent.prompting import Prompts, task_context
+from cuda_agent.resources import prompts_dir, tree, workspace_template
+from cuda_agent.runs.beginning import Beginning, relocated, shell_state_moved
+from cuda_agent.snapshots import Snapshots
+from cuda_agent.trajectory import Known, Notice, Resumed, RunStarted, StageStarted
+from cuda_agent.workspace import Workspace
+from cuda_agent_judge.report import Report
+from cuda_agent_tools.sandbox import Sandbox
+
+
+def first_events(beginning: Beginning, model: str) -> Iterator[Known]:
+    """Yield what a process says before its sandbox is there."""
+    document, operator, past = beginning.record.document, beginning.operator, beginning.past
+    turn = past.memory.turn if past else 0
+    if past is not None and past.events:
+        yield Resumed(turn, model, document["settings"])
+    else:
+        yield RunStarted(operator.name, operator.sha256, model, document["settings"], document["versions"])
+    for text in (*(past.notices if past else ()), *beginning.place.choices):
+        yield Notice(turn, text)
+    yield StageStarted(turn, "sandbox")
+
+
+class Opening:
+    """Brings a workspace and an agent to where the run stands."""
+
+    def __init__(self, beginning: Beginning, sandbox: Sandbox, snapshots: Snapshots) -> None:
+        self._beginning = beginning
+        self._sandbox = sandbox
+        self._past = past = beginning.past if beginning.past and beginning.past.briefed else None
+        former = past.workspaces if past else ()
+        self.workspace = Workspace(
+            sandbox,
+            snapshots,
+            python=beginning.place.python,
+            moved=lambda data: shell_state_moved(data, former, sandbox.workspace),
+        )
+        self._lost: tuple[str, ...] = ()
+        self._rebuilt = False
+
+    def prepare(self) -> None:
+        """Put the files into the workspace.
+
+        Raises:
+            WorkspaceError, Damaged, SandboxLost: what was there cannot be put back.
+        """
+        if self._past is None:
+            write_files(self._sandbox, self._beginning.place.python, self._template())
+            return
+        snapshot = self._past.memory.snapshot
+        marker = self._beginning.run.restoring
+        if marker.exists() or self.workspace.is_empty():
+            replace(marker, b"")
+            self._lost = self.workspace.restore(snapshot)
+            marker.unlink(missing_ok=True)
+            self._rebuilt = True
+        else:
+            self.workspace.restore_shell(snapshot, left=self._past.shell_state)
+
+    def brief(self, agent: Agent, report: Report, rules: Rules) -> None:
+        """Tell the model its task, or let the agent know what it knew.
+
+        Raises:
+            WorkspaceError, DiskError, SandboxLost: the run cannot be kept.
+        """
+        prompts = Prompts(prompts_dir())
+        if self._past is not None:
+            self._go_on(agent, prompts, self._past.memory, self._past.turn)
+            return
+        context = task_context(
+            self._beginning.operator,
+            report,
+            rules=asdict(rules),
+            workspace=self._sandbox.workspace,
+            max_turns=self._beginning.settings.max_turns,
+        )
+        agent.say(prompts.system(context), role="system")
+        agent.say(prompts.task(context))
+        agent.briefed()
+
+    def _go_on(self, agent: Agent, prompts: Prompts, memory: Memory, last_turn: int) -> None:
+        assert self._past is not None
+        agent.restore(relocated(memory, self._past.workspaces, self._sandbox.workspace))
+        rebuilt = last_turn if self._rebuilt and memory.in_flight is not None else None
+        if self._lost or rebuilt is not None:
+            agent.say(prompts.nudge("resumed", turn=rebuilt, lost=list(self._lost)))
+
+    def _template(self) -> dict[str, bytes]:
+        workspace = self._sandbox.workspace
+        files = {**_own_files(self._beginning.operator), **tree(workspace_template())}
+        return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
+
+
+def _own_files(operator: Operator) -> dict[str, bytes]:
+    # The operator's own modules must neither stand in for the workspace's commands nor pass for a submission.
+    return {name: data for name, data in operator.files.items() if not is_submission_file(name)}

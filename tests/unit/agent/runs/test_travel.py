@@ -1,0 +1,178 @@
+"""Going back and forking while a run is open: the real loop, sandbox and store, a judge that is quick."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.agent.fakes import Heard, call, calls
+from tests.unit.agent.quick import OPERATOR, PLACE, QuickJudge
+
+from cuda_agent.config import Settings
+from cuda_agent.errors import ConfigError
+from cuda_agent.history import read, read_history
+from cuda_agent.llm.model import Reply
+from cuda_agent.llm.scripted import Entry, ScriptedModel
+from cuda_agent.loop.stop import Stop, StopReason
+from cuda_agent.operators import load
+from cuda_agent.run_dir import RunDir
+from cuda_agent.runs import travel
+from cuda_agent.runs.beginning import Beginning
+from cuda_agent.runs.record import Record
+from cuda_agent.runs.resume import past_of
+from cuda_agent.runs.session import Drive, Session, by_itself
+from cuda_agent.runs.single import carry_out
+from cuda_agent.trajectory import Forked, Rewound, RunStarted
+
+DONE = Reply(text="done")
+
+
+def version(number: int, *, more: str = ":") -> Reply:
+    """Write a version of the submission, and say where the shell is."""
+    text = f"printf 'version {number}' > model_new.py; echo {number} >> journal; {more}; echo \"N=$N in $PWD\""
+    return calls(call("Bash", f"c{number}", command=text))
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Callable[[list[Entry], Drive], RunDir]:
+    """Runs a script under this drive."""
+
+    def go(script: list[Entry], drive: Drive) -> RunDir:
+        (tmp_path / "op.py").write_text(OPERATOR)
+        operator = load(tmp_path / "op.py")
+        settings = Settings(operator=operator.path)
+        run = RunDir.create(tmp_path / "run", "op")
+        with run.open_trajectory() as log:
+            run.keep_operator(operator.files)
+            record = Record(run, operator, settings, PLACE.described)
+            beginning = Beginning(settings, operator, PLACE, run, record, log)
+            carry_out(beginning, ScriptedModel(script), Heard(), drive, judge=QuickJudge)
+        return run
+
+    return go
+
+
+def take(session: Session, turns: int) -> list[str]:
+    """Take turns; return what their calls answered."""
+    said: list[str] = []
+    for _ in range(turns):
+        turn = session.agent.step()
+        said += [one.text for one in turn.observations]
+        session.agent.settle(turn)
+    return said
+
+
+def test_going_back_makes_everything_what_it_was(driven: Callable[[list[Entry], Drive], RunDir]) -> None:
+    script: list[Entry] = [version(3), DONE, version(5, more="mkdir d; cd d; export N=9"), version(6), version(7)]
+
+    def drive(session: Session) -> None:
+        root = Path(session.sandbox.workspace)
+        take(session, 2)
+        then = session.agent.memory()
+        assert session.referee.best is not None
+        take(session, 2)
+        assert (root / "d").exists()
+        assert travel.go_to(session, 2) == ()
+        now = session.agent.memory()
+        assert (now.turn, now.messages, now.verdicts, now.counts) == (2, then.messages, then.verdicts, then.counts)
+        assert len(now.usage) == 4
+        assert now.elapsed_s > then.elapsed_s
+        assert (root / "model_new.py").read_text() == "version 3"
+        assert (root / "journal").read_text() == "3\n"
+        assert not (root / "d").exists()
+        assert take(session, 1)[0] == f"N=9 in {root}/d"  # the script goes back with the conversation
+        session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
+
+    run = driven(script, drive)
+    events = read(run.trajectory)
+    assert [event for event in events if isinstance(event, Rewound)] == [Rewound(2, 4)]
+    assert travel.turns(run.path) == (0, 1, 2, 3)
+    assert (run.best / "model_new.py").read_text() in ("version 3", "version 5")
+
+
+def test_one_can_go_back_to_the_very_beginning_and_in_the_middle_of_a_turn(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    def drive(session: Session) -> None:
+        take(session, 1)
+        session.agent.ask()  # its call is not answered
+        travel.go_to(session, 0)
+        assert [message.role for message in session.agent.messages] == ["system", "user"]
+        assert not (Path(session.sandbox.workspace) / "model_new.py").exists()
+        assert take(session, 1)[0].startswith("N= in")
+        assert session.agent.turn == 1
+
+    run = driven([version(3), version(4)], drive)
+    assert travel.turns(run.path) == (0, 1)
+
+
+@pytest.mark.parametrize("turn", [-1, 3, 99])
+def test_a_turn_that_is_not_there_is_refused_and_changes_nothing(
+    driven: Callable[[list[Entry], Drive], RunDir], turn: int
+) -> None:
+    def drive(session: Session) -> None:
+        take(session, 2)
+        before = session.agent.memory().messages
+        with pytest.raises(ConfigError, match="turns 0 to 2"):
+            travel.go_to(session, turn)
+        with pytest.raises(ConfigError, match="turns 0 to 2"):
+            travel.fork(session.run.path, turn, trajectory=session.trajectory)
+        assert session.agent.memory().messages == before
+
+    run = driven([version(3), version(4)], drive)
+    assert [path.name for path in run.path.parent.iterdir() if path.is_dir()] == ["run"]
+    assert not any(isinstance(event, Rewound | Forked) for event in read(run.trajectory))
+
+
+def test_a_fork_of_an_open_run_goes_on_by_itself_and_leaves_the_parent_alone(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    made: list[Path] = []
+
+    def drive(session: Session) -> None:
+        take(session, 2)
+        with pytest.raises(ConfigError, match="running in another process"):
+            travel.fork(session.run.path, 1)  # as another process would
+        for _ in range(2):
+            made.append(travel.fork(session.run.path, 1, trajectory=session.trajectory))
+        take(session, 1)
+
+    run = driven([version(3), version(4, more="export N=4"), version(5)], drive)
+    assert [path.name for path in made] == ["run-fork-1", "run-fork-1-2"]
+    forked = [event for event in read(run.trajectory) if isinstance(event, Forked)]
+    assert [event.run for event in forked] == list(map(str, made))
+
+    child = RunDir(made[0])
+    document = json.loads((made[0] / "run.json").read_text())
+    operator = load(run.path.parent / "op.py")
+    with child.open_trajectory() as log:
+        past = past_of(child, log)
+        settings = Settings.model_validate(document["settings"])
+        record = Record.reopened(child, document, settings, PLACE.described)
+        begin = Beginning(settings, operator, PLACE, child, record, log, past)
+        model = ScriptedModel([version(8), DONE])
+        outcome = carry_out(begin, model, Heard(), by_itself, judge=QuickJudge)
+    assert outcome.document["stop"]["reason"] == "target_reached"
+    assert outcome.document["parent"] == {"run": str(run.path), "turn": 1}
+    assert (child.workspace / "journal").read_text() == "3\n8\n"
+    assert (run.workspace / "journal").read_text() == "3\n4\n5\n"
+    first = read(child.trajectory)[0]
+    assert isinstance(first, RunStarted)
+    assert first.parent == {"run": str(run.path), "turn": 1}
+    assert model.requests[0].last.content == f"N= in {child.workspace}"  # said of the parent's workspace, then
+    assert read_history(child.trajectory).notices == ()
+
+
+def test_going_back_that_was_interrupted_leaves_a_mark_for_the_next_start(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    def drive(session: Session) -> None:
+        take(session, 2)
+        (session.run.snapshots / "objects").rename(session.run.snapshots / "away")
+        with pytest.raises(ConfigError, match="cannot be read"):
+            travel.go_to(session, 1)
+        (session.run.snapshots / "away").rename(session.run.snapshots / "objects")
+        assert session.run.restoring.exists()
+
+    run = driven([version(3), version(4)], drive)
+    assert not any(isinstance(event, Rewound) for event in read(run.trajectory))
