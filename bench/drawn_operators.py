@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Family = Literal["pointwise", "diagonal"]
+Family = Literal["pointwise", "diagonal", "reduction", "norm", "loss", "linear sum"]
 SMALL = (1, 2, 3, 5, 7, 8, 13, 16, 31, 33, 64, 67)
 SIDES = (257, 384, 513, 777, 1023)
 """Sides of the matrices of large products."""
@@ -73,10 +73,10 @@ class Drawn:
 
 def draw(seed: int, *, elements: int | None = None) -> Drawn:
     """Draw an operator: of tiny tensors, or of about `elements` elements in the first input."""
-    return _Pen(random.Random(seed), elements).drawn(seed)
+    return Pen(random.Random(seed), elements).drawn(seed)
 
 
-class _Pen:
+class Pen:
     """Writes one operator, step by step."""
 
     def __init__(self, rng: random.Random, elements: int | None) -> None:

@@ -1,6 +1,6 @@
 """Draw operators of the families that `builtin` knows, run `cuda-agent optimize` on each and print what came of it.
 
-    python -m bench.random_graphs [--seeds 0-19] [--elements 700000] [--max-turns 14] [--python SANDBOX_PYTHON]
+    python -m bench.random_graphs [--families rows] [--seeds 0-19] [--elements 700000] [--max-turns 14] [--python PATH]
 
 Run it from the root of a checkout. wrong: some check in the run found wrong results; right: the kernel that was kept
 passed its verdict; win: a final verdict says at least 5 % faster than the baseline. Exit code 1 when one was wrong.
@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.drawn_operators import Drawn, draw
+from bench.drawn_rows import draw_rows
 
 HEADER = "| seed | operations | shape | dtype | verdict | over compile [95 %] | wrong |\n|---|---|---|---|---|---|---|"
+DRAW = {"chains": draw, "rows": draw_rows}
 RIGHT = ("win", "tie", "slower", "inconclusive")
 
 
@@ -43,6 +45,7 @@ def main() -> int:
     """Run every seed in turn; print a line a run and the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0-19", help="first-last")
+    parser.add_argument("--families", default="chains", choices=["chains", "rows"], help="rows: with reductions")
     parser.add_argument("--elements", type=int, default=700_000, help="of the first input, about")
     parser.add_argument("--max-turns", type=int, default=14)
     parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
@@ -53,7 +56,7 @@ def main() -> int:
     print(HEADER)
     with tempfile.TemporaryDirectory(prefix="cuda-agent-bench-") as folder:
         for seed in range(int(first), int(last or first) + 1):
-            drawn = draw(seed, elements=options.elements)
+            drawn = DRAW[options.families](seed, elements=options.elements)
             ended.append(run(drawn, Path(folder), options))
             print(row(drawn, ended[-1]), flush=True)
     wrong = sum(bool(one.wrong) for one in ended)

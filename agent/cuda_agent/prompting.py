@@ -3,7 +3,7 @@
 Of the operator only its source and what the judge's analysis returned go in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class TaskContext:
     precision: str
     libraries: str
     output_lifetime: str
+    operations: frozenset[str]
+    """What the traced graph consists of, without "aten." and overloads: what skills are chosen by."""
     tolerance: str
     """The limits that the judge holds results to, in its words; "" where it named none."""
 
@@ -49,6 +51,7 @@ class Prompts:
     """The templates of one folder."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self._jinja = jinja2.Environment(
             loader=jinja2.FileSystemLoader(root),
             undefined=jinja2.StrictUndefined,
@@ -62,8 +65,25 @@ class Prompts:
         return self._render("system.md", _values(context))
 
     def task(self, context: TaskContext) -> str:
-        """Return the first user message."""
-        return self._render("task.md", _values(context))
+        """Return the first user message, with what is known of the operator's families."""
+        return self._render("task.md", {**_values(context), "skills": self.skills(context.operations)})
+
+    def skills(self, operations: Set[str]) -> list[str]:
+        """Return the texts of the families that operations belong to, each of skills/FAMILY/SKILL.md.
+
+        A text begins with lines `operations: NAMES`; one name of each line must be among the operations. `*` stands
+        for a family that is told where no other fits.
+        """
+        special: list[str] = []
+        general: list[str] = []
+        for path in sorted(self._root.glob("skills/*/SKILL.md")):
+            head, _, text = path.read_text(encoding="utf-8").partition("\n\n")
+            lines = [set(line.partition(":")[2].split()) for line in head.splitlines()]
+            if lines == [{"*"}]:
+                general.append(text.strip())
+            elif all(names & operations for names in lines):
+                special.append(text.strip())
+        return special or (general if operations else [])
 
     def nudge(self, name: str, **values: Any) -> str:
         """Return a message of the runtime to the model."""
@@ -93,6 +113,7 @@ def task_context(
         precision=rules["precision"],
         libraries=rules["libraries"],
         output_lifetime=rules["output_lifetime"],
+        operations=frozenset(_operation(node) for node in analysis.get("nodes", [])),
         tolerance=report.rules.get("tolerance", ""),
     )
 
@@ -145,6 +166,10 @@ def summarise(analysis: Mapping[str, Any]) -> str:
             f" {totals.get('bytes_moved', 0):,} move operation by operation"
         )
     return "\n".join(lines)
+
+
+def _operation(node: Mapping[str, Any]) -> str:
+    return str(node.get("op", "")).removeprefix("aten.").partition(".")[0].removesuffix("_")
 
 
 def _node(node: Mapping[str, Any]) -> str:

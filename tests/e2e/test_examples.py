@@ -27,8 +27,8 @@ def ask_judge(command: str, place: Path, python: str) -> dict[str, Any]:
     return report
 
 
-def test_there_are_examples_of_both_families() -> None:
-    assert {"diag_matmul", "pointwise_chain"} <= set(EXAMPLES)
+def test_there_are_examples_of_every_family() -> None:
+    assert {"diag_matmul", "pointwise_chain", "mixed_residual_norm", "gemm_row_total"} <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -82,7 +82,8 @@ def test_what_the_model_reads_at_first_is_short_and_well_formed(
     schemas = [[tool.name, tool.description, tool.parameters] for tool in tools]
     root = Path(__file__).resolve().parents[3]
     source = load(root / "examples/diag_matmul").source
-    context = dataclasses.replace(context, **choice, source=source, tolerance="close enough")
+    operations = frozenset({"diag_embed", "mm"})
+    context = dataclasses.replace(context, **choice, source=source, tolerance="close enough", operations=operations)
     prompts = Prompts(prompts_dir())
     text = f"{prompts.system(context)}\n{prompts.task(context)}"
     assert len(text) + len(json.dumps(schemas)) < 18_000
@@ -92,6 +93,41 @@ def test_what_the_model_reads_at_first_is_short_and_well_formed(
     rules = text.split("# Rules\n\n")[1].split("\n\n")[0].splitlines()
     assert len(rules) == 5
     assert all(line.startswith("- ") and line.endswith(".") for line in rules)
+
+
+FAMILIES = [
+    ({"diag_embed", "mm"}, {"diagonal", "Matrix products"}),
+    ({"mul", "add", "gelu"}, {"pointwise"}),
+    ({"_softmax", "mul"}, {"softmax"}),
+    ({"mse_loss"}, {"Losses"}),
+    ({"addmm", "div", "sum"}, {"linear map", "Matrix products", "softmax"}),
+    (set(), set()),
+]
+
+
+@pytest.mark.parametrize(("operations", "titles"), FAMILIES, ids=lambda value: "-".join(sorted(value)) or "none")
+def test_the_task_tells_what_is_known_of_the_operators_families(
+    context: TaskContext, operations: set[str], titles: set[str]
+) -> None:
+    prompts = Prompts(prompts_dir())
+    text = prompts.task(dataclasses.replace(context, operations=frozenset(operations)))
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert len(headings) == len(titles)
+    assert all(any(title in heading for heading in headings) for title in titles)
+
+
+def test_every_skill_is_short_and_says_whom_it_is_for() -> None:
+    texts = {path.parent.name: path.read_text() for path in prompts_dir().glob("skills/*/SKILL.md")}
+    assert {"diag_matmul", "pointwise_chain", "row_reductions", "losses", "linear_sums"} <= texts.keys()
+    for text in texts.values():
+        assert text.startswith("operations: ")
+        assert text.count("\n## ") == 1
+        assert "o gain" in text or "Little gain" in text or "seldom" in text
+        assert len(text) < 2_600
+
+
+def test_a_graphs_operations_are_told_by_their_names_alone(context: TaskContext) -> None:
+    assert context.operations == {"t", "mul"}
 
 
 NUDGES: dict[str, dict[str, Any]] = {

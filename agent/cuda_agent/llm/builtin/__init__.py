@@ -1,1 +1,1 @@
-"""The model `builtin`: a deterministic policy that writes kernels for two families of operators, without a key."""
+"""The model `builtin`: a deterministic policy that writes kernels for a few families of operators, without a key."""

@@ -1,8 +1,8 @@
 """The binding: checks the tensors, then calls the launchers in order."""
 
 from cuda_agent.llm.builtin.dtypes import HALVES, STORED
-from cuda_agent.llm.builtin.lowering import Buffer
-from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.stage import Buffer
 
 SCALAR_TYPES = {
     "bool": "Bool",
@@ -18,16 +18,16 @@ SCALAR_TYPES = {
 }
 
 
-def kernel_buffers(nests: list[Nest]) -> tuple[list[Buffer], list[Buffer]]:
+def kernel_buffers(kernels: list[Kernel]) -> tuple[list[Buffer], list[Buffer]]:
     """Return what the kernels read and do not write, and what they write, each once."""
-    written = {b.name: b for nest in nests for b in nest.outputs}
-    read = {a.buffer.name: a.buffer for nest in nests for a in nest.accesses if a.buffer.name not in written}
+    written = {b.name: b for kernel in kernels for b in kernel.outputs}
+    read = {a.buffer.name: a.buffer for kernel in kernels for a in kernel.accesses if a.buffer.name not in written}
     return list(read.values()), list(written.values())
 
 
-def binding_source(name: str, nests: list[Nest], target: str) -> str:
+def binding_source(name: str, kernels: list[Kernel], target: str) -> str:
     """Return the file kernels/NAME_binding.cpp."""
-    read, written = kernel_buffers(nests)
+    read, written = kernel_buffers(kernels)
     schema = [f"Tensor {b.name}" for b in read]
     schema += [f"Tensor(w{k}!) {b.name}" for k, b in enumerate(written)]
     params = ", ".join(f"const Tensor& {b.name}" for b in [*read, *written])
@@ -36,7 +36,7 @@ def binding_source(name: str, nests: list[Nest], target: str) -> str:
             f"// Checks the tensors of {name} and runs its kernels.",
             '#include "../binding_registry.h"',
             "",
-            *_declarations(name, nests, target),
+            *_declarations(name, kernels, target),
             "",
             "using Sizes = std::vector<int64_t>;",
             "",
@@ -56,8 +56,8 @@ def binding_source(name: str, nests: list[Nest], target: str) -> str:
             *(_expect(b) for b in [*read, *written]),
             *(
                 line
-                for k, nest in enumerate(nests)
-                for line in _call(f"{name}_{k}", nest, target, (written or read)[0])
+                for k, kernel in enumerate(kernels)
+                for line in _call(f"{name}_{k}", kernel, target, (written or read)[0])
             ),
             "}",
             f'REGISTER_KERNEL({name}, "({", ".join(schema)}) -> ()");',
@@ -78,15 +78,15 @@ def _memory_type(dtype: str) -> str:
     return "void" if dtype in HALVES else STORED[dtype]
 
 
-def _arguments(nest: Nest) -> tuple[list[Buffer], list[Buffer]]:
-    read = {access.buffer.name: access.buffer for access in nest.accesses}
-    return list(read.values()), list(nest.outputs)
+def _arguments(kernel: Kernel) -> tuple[list[Buffer], list[Buffer]]:
+    read = {access.buffer.name: access.buffer for access in kernel.accesses}
+    return list(read.values()), list(kernel.outputs)
 
 
-def _declarations(name: str, nests: list[Nest], target: str) -> list[str]:
+def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
     lines = []
-    for k, nest in enumerate(nests):
-        read, written = _arguments(nest)
+    for k, kernel in enumerate(kernels):
+        read, written = _arguments(kernel)
         params = [f"const {_memory_type(b.spec.dtype)}*" for b in read]
         params += [f"{_memory_type(b.spec.dtype)}*" for b in written]
         if target == "cuda":
@@ -95,10 +95,10 @@ def _declarations(name: str, nests: list[Nest], target: str) -> list[str]:
     return lines
 
 
-def _call(function: str, nest: Nest, target: str, device: Buffer) -> list[str]:
-    if nest.total == 0:
+def _call(function: str, kernel: Kernel, target: str, device: Buffer) -> list[str]:
+    if kernel.total == 0:
         return []
-    read, written = _arguments(nest)
+    read, written = _arguments(kernel)
     args = [f"in<{_memory_type(b.spec.dtype)}>({b.name})" for b in read]
     args += [f"out<{_memory_type(b.spec.dtype)}>({b.name})" for b in written]
     if target != "cuda":

@@ -1,9 +1,9 @@
 """A stage as C++ with OpenMP."""
 
-from dataclasses import dataclass
-
+from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
 from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
     declared,
     decompose,
@@ -15,35 +15,17 @@ from cuda_agent.llm.builtin.loop_text import (
 )
 from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
-
-PARALLEL_FROM = 16384
-"""Elements below which waking the threads costs more than they save."""
-
-
-@dataclass(frozen=True)
-class CpuOptions:
-    """What a variant of a kernel may change."""
-
-    stream: bool = False
-    """Non-temporal stores: the output's cache lines are not read before they are written."""
-    chunk: int = 4096
-    """Elements that one task computes in one go."""
-    tile_rows: int = 16
-    tile_columns: int = 128
-    tiled: bool = True
-    """Transposed inputs go through a tile in the first-level cache."""
-    simd: bool = True
-    fast_math: bool = True
-    """Polynomials that vectorise instead of libm."""
+from cuda_agent.llm.builtin.row_cpu import RowSource
+from cuda_agent.llm.builtin.rows import Rows
 
 
-def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) -> str:
+def cpu_source(name: str, kernels: list[Kernel], options: CpuOptions, title: str) -> str:
     """Return the whole file: settings, the functions it needs, a launcher for each stage."""
     functions: set[str] = set()
-    bodies = [_launcher(f"{name}_{k}", nest, options, functions) for k, nest in enumerate(nests)]
+    bodies = [_kernel(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
     if options.simd:
         functions.add("stream")
-    if any(b.spec.dtype in HALVES for nest in nests for b in nest.outputs):
+    if any(b.spec.dtype in HALVES for kernel in kernels for b in kernel.outputs):
         functions.add("memory")
     maths = ["fast_math.h", "std_math.h"] if options.fast_math else ["std_math.h"]
     prelude = write_prelude(functions, [*maths, "ops.h", "memory_cpu.h"])
@@ -52,6 +34,7 @@ def cpu_source(name: str, nests: list[Nest], options: CpuOptions, title: str) ->
         "#include <cmath>",
         "#include <cstdint>",
         "#include <cstring>",
+        "#include <memory>",
         "#include <type_traits>",
         "#if defined(__AVX__)",
         "#include <immintrin.h>",
@@ -78,12 +61,20 @@ def settings(options: CpuOptions) -> list[str]:
         f"constexpr int64_t kChunk = {options.chunk};",
         f"constexpr int64_t kTileRows = {options.tile_rows};",
         f"constexpr int64_t kTileColumns = {options.tile_columns};",
+        f"constexpr int64_t kBlock = {options.block};",
+        f"constexpr int64_t kLanes = {options.lanes};",
     ]
 
 
 def signature(name: str, nest: Nest) -> str:
     """Return the launcher's declaration, without a semicolon."""
     return f'extern "C" void {name}({", ".join(declared(nest))})'
+
+
+def _kernel(name: str, kernel: Kernel, options: CpuOptions, functions: set[str]) -> str:
+    if isinstance(kernel, Rows):
+        return RowSource(name, kernel, options, functions).text()
+    return _launcher(name, kernel, options, functions)
 
 
 def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -> str:

@@ -1,10 +1,11 @@
 """A stage as CUDA C++."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.expr import Load, Position, depth_first
+from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
     declared,
     decompose,
@@ -16,29 +17,16 @@ from cuda_agent.llm.builtin.loop_text import (
 )
 from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
+from cuda_agent.llm.builtin.row_cuda import CudaRowSource
+from cuda_agent.llm.builtin.rows import Rows
 
 MAX_32_BIT = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class CudaOptions:
-    """What a variant of a kernel may change."""
-
-    vector: bool = True
-    """Sixteen bytes a load and store where layout and alignment allow it."""
-    streaming: bool = False
-    """Stores marked as used once (evict first)."""
-    block: int = 256
-    items: int = 1
-    """Vectors that a thread computes before it goes on."""
-    tiled: bool = True
-    """Transposed inputs go through shared memory."""
-
-
-def cuda_source(name: str, nests: Sequence[Nest], options: CudaOptions, title: str) -> str:
+def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, title: str) -> str:
     """Write the whole file: settings, the functions it needs, a kernel and a launcher for each stage."""
     functions = {"memory", "pack"}
-    bodies = [_stage(f"{name}_{k}", nest, options, functions) for k, nest in enumerate(nests)]
+    bodies = [_stage(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
     head = [
         *title.splitlines(),
         "#include <cuda_bf16.h>",
@@ -69,7 +57,9 @@ def cuda_source(name: str, nests: Sequence[Nest], options: CudaOptions, title: s
     return "\n".join([*head, *bodies])
 
 
-def _stage(name: str, nest: Nest, options: CudaOptions, functions: set[str]) -> str:
+def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str]) -> str:
+    if isinstance(nest, Rows):
+        return CudaRowSource(name, nest, options, functions).text()
     if nest.total == 0:
         return f'extern "C" void {name}({_parameters(nest)}, cudaStream_t) {{}}\n'
     if options.tiled and nest.tile_axis is not None:

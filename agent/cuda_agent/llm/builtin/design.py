@@ -4,18 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cuda_agent.llm.builtin.binding_source import binding_source
-from cuda_agent.llm.builtin.cpu_source import CpuOptions, cpu_source
-from cuda_agent.llm.builtin.cuda_source import CudaOptions, cuda_source
+from cuda_agent.llm.builtin.cpu_options import CpuOptions
+from cuda_agent.llm.builtin.cpu_source import cpu_source
+from cuda_agent.llm.builtin.cuda_options import CudaOptions
+from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
 from cuda_agent.llm.builtin.graph import Graph
-from cuda_agent.llm.builtin.lowering import Plan
+from cuda_agent.llm.builtin.keep import with_kept
+from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
-from cuda_agent.llm.builtin.nest import Nest, plan_nest
+from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.row_cuda import with_workspace
+from cuda_agent.llm.builtin.rows import Rows
+from cuda_agent.llm.builtin.stage import Plan
 
 STREAM_FROM_BYTES = 4 << 20
 """Outputs from this size on are written past the caches first."""
 STAGED_BYTES = 4096
 """How much of a streamed output is computed before it is written: more would not stay in the first-level cache."""
+ROWS_STREAM_FROM_BYTES = 64 << 20
+"""The same for row kernels, whose outputs of a few megabytes are faster through the caches."""
 CONSERVATIVE = "plain"
 
 
@@ -38,7 +46,7 @@ class Design:
     """What the kernels do, in a sentence."""
     graph: Graph
     plan: Plan
-    nests: tuple[Nest, ...]
+    kernels: tuple[Kernel, ...]
 
     @property
     def target(self) -> str:
@@ -53,23 +61,23 @@ class Design:
     @property
     def kernel_bytes(self) -> int:
         """What the kernels must read and write."""
-        return sum(_nest_bytes(nest) for nest in self.nests)
+        return sum(_kernel_bytes(kernel) for kernel in self.kernels)
 
     def kernel(self, variant: Variant) -> str:
         """Return the text of the kernel file."""
         title = f"// {self.summary}\n// variant: {variant.name}"
-        nests = list(self.nests)
+        kernels = list(self.kernels)
         if isinstance(variant.options, CudaOptions):
-            return cuda_source(self.name, nests, variant.options, title)
-        return cpu_source(self.name, nests, variant.options, title)
+            return cuda_source(self.name, kernels, variant.options, title)
+        return cpu_source(self.name, kernels, variant.options, title)
 
     def files(self, variant: Variant) -> dict[str, str]:
         """Every file of the submission, by its path."""
-        nests = list(self.nests)
+        kernels = list(self.kernels)
         return {
             self.kernel_path: self.kernel(variant),
-            f"kernels/{self.name}_binding.cpp": binding_source(self.name, nests, self.target),
-            "model_new.py": module_source(self.name, self.graph, self.plan, nests),
+            f"kernels/{self.name}_binding.cpp": binding_source(self.name, kernels, self.target),
+            "model_new.py": module_source(self.name, self.graph, self.plan, kernels),
         }
 
     def variants(self) -> Mapping[str, Variant]:
@@ -79,45 +87,64 @@ class Design:
 
 
 def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
-    """Plan the loops of every stage."""
-    buffers = dict(plan.inputs)
-    for stage in plan.stages:
-        buffers |= {store.buffer.name: store.buffer for store in stage.stores}
-    return Design(name, summary, graph, plan, tuple(plan_nest(stage, buffers) for stage in plan.stages))
+    """Plan the kernels."""
+    kernels = plan_kernels(plan)
+    if graph.target == "cuda":
+        kernels = tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
+    return Design(name, summary, graph, plan, kernels)
 
 
-def _nest_bytes(nest: Nest) -> int:
-    read = {access.buffer.name: access.buffer.spec.bytes for access in nest.accesses}
-    return sum(read.values()) + sum(nest.total * ITEM_BYTES[b.spec.dtype] for b in nest.outputs)
+def _kernel_bytes(kernel: Kernel) -> int:
+    read = {access.buffer.name: access.buffer.spec.bytes for access in kernel.accesses}
+    return sum(read.values()) + sum(buffer.spec.bytes for buffer in kernel.outputs)
 
 
 def _cpu_variants(design: Design) -> list[Variant]:
-    outputs = [buffer for nest in design.nests for buffer in nest.outputs]
+    outputs = [buffer for kernel in design.kernels for buffer in kernel.outputs]
     written = max(buffer.spec.bytes for buffer in outputs)
     chunk = STAGED_BYTES // max(ITEM_BYTES[buffer.spec.dtype] for buffer in outputs)
+    cores = int(design.graph.device.get("cores") or 2)
     stream = written >= STREAM_FROM_BYTES
-    streamed = CpuOptions(stream=True, chunk=chunk)
+    streamed = CpuOptions(stream=True, chunk=chunk, cores=cores)
     variants = [
         Variant("streamed", streamed, "write the output past the caches, so that it is not read first"),
-        Variant("cached", CpuOptions(), "write the output through the caches, where it may be read from soon"),
+        Variant(
+            "cached", CpuOptions(cores=cores), "write the output through the caches, where it may be read from soon"
+        ),
     ]
-    if not stream:
+    rows = [kernel for kernel in design.kernels if isinstance(kernel, Rows)]
+    if not stream or (rows and written < ROWS_STREAM_FROM_BYTES):
         variants.reverse()
+    if rows and not stream:
+        variants = variants[:1]
     first = variants[0].options
     assert isinstance(first, CpuOptions)
-    if any(nest.tile_axis is not None for nest in design.nests):
+    variants += _cpu_row_variants(first, rows) if rows else _cpu_nest_variants(design, first)
+    plain = CpuOptions(tiled=False, simd=False, fast_math=False, keep=False, cores=cores)
+    idea = "libm, plain loops and no tiles: slower, and nothing that could be wrong"
+    return [*variants, Variant(CONSERVATIVE, plain, idea)]
+
+
+def _cpu_nest_variants(design: Design, first: CpuOptions) -> list[Variant]:
+    if any(isinstance(kernel, Nest) and kernel.tile_axis is not None for kernel in design.kernels):
         wide = replace(first, tile_rows=32, tile_columns=256)
         square = replace(first, tile_rows=64, tile_columns=64)
-        variants += [
+        return [
             Variant("wide-tiles", wide, "larger tiles: longer runs of stores, more of the transposed input at once"),
             Variant("square-tiles", square, "square tiles: fewer pages of the transposed input at once"),
         ]
-    else:
-        smaller = replace(first, chunk=first.chunk // 4)
-        variants.append(Variant("small-chunks", smaller, "smaller pieces a task, which stay in the first-level cache"))
-    plain = CpuOptions(tiled=False, simd=False, fast_math=False)
-    idea = "libm, plain loops and no tiles: slower, and nothing that could be wrong"
-    return [*variants, Variant(CONSERVATIVE, plain, idea)]
+    smaller = replace(first, chunk=first.chunk // 4)
+    return [Variant("small-chunks", smaller, "smaller pieces a task, which stay in the first-level cache")]
+
+
+def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
+    long, wide = replace(first, block=4096), replace(first, lanes=256)
+    again = Variant("recomputed", replace(first, keep=False), "compute anew in each pass instead of keeping results")
+    return [
+        *([again] if any(with_kept(one).kept for one in rows) else []),
+        Variant("long-blocks", long, "longer blocks of a sum: fewer partial results to put together"),
+        Variant("wide-lanes", wide, "more neighbouring rows side by side: longer runs of memory"),
+    ]
 
 
 def _cuda_variants(design: Design) -> list[Variant]:

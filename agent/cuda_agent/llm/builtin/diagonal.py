@@ -12,7 +12,7 @@ from cuda_agent.llm.builtin.views import axis, diagonal, swap, unsqueeze
 
 Operand = Callable[[Any], Value]
 
-PRODUCTS = frozenset({"mm", "bmm", "matmul", "mv", "addmm", "baddbmm", "addmv", "linear"})
+PRODUCTS = frozenset({"mm", "bmm", "matmul", "mv", "addmm", "baddbmm", "addmv", "linear", "dot", "vdot"})
 _KEEPS_ZERO = (
     "neg abs relu sign sqrt tanh sin tan asin atan sinh erf silu gelu mish _to_copy to hardswish relu6 leaky_relu "
     "floor ceil round trunc expm1 log1p elu celu square"

@@ -59,7 +59,7 @@ def _text(
 
 def _call(node: Apply, args: list[str], functions: set[str]) -> str:
     if node.fn == "convert":
-        return f"{args[0]} != 0" if node.dtype == "bool" else f"static_cast<{COMPUTED[node.dtype]}>({args[0]})"
+        return _converted(node, args[0])
     if node.fn == "round_to":
         functions.add("memory")
         return f"round_to_{node.dtype}({args[0]})"
@@ -68,9 +68,20 @@ def _call(node: Apply, args: list[str], functions: set[str]) -> str:
     if node.fn in COMPARED:
         return f"{args[0]} {COMPARED[node.fn]} {args[1]}"
     if node.fn == "where":
-        return f"{args[0]} ? {args[1]} : {args[2]}"
+        functions.add("pick")
+        return f"pick<{COMPUTED[node.dtype]}>({', '.join(args)})"
     functions.add(node.fn)
     return f"op_{node.fn}({', '.join(args)})"
+
+
+def _converted(node: Apply, arg: str) -> str:
+    kind = COMPUTED[node.dtype]
+    if node.dtype == "bool":
+        return f"{arg} != 0"
+    if node.args[0].dtype == "bool" and category(node.dtype) == 2:
+        # By way of an integer of the same width: straight from a truth value it does not vectorise.
+        arg = f"static_cast<{'int64_t' if kind == 'double' else 'int32_t'}>({arg})"
+    return f"static_cast<{kind}>({arg})"
 
 
 def literal(value: Number, dtype: str) -> str:

@@ -74,8 +74,8 @@ class NotAffine(Exception):
     """A view cannot be said as an affine map of the leaves; the value must be written to memory first."""
 
 
-def map_index(expr: Expr, change: Callable[[Index], Index]) -> Expr:
-    """Return the same expression with each leaf's index map changed; shared parts stay shared."""
+def map_leaves(expr: Expr, change: "Callable[[Load | Position], Expr]") -> Expr:
+    """Return the same expression with each element and position replaced; shared parts stay shared."""
     memo: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
@@ -87,11 +87,14 @@ def map_index(expr: Expr, change: Callable[[Index], Index]) -> Expr:
         if isinstance(node, Apply):
             args = tuple(visit(arg) for arg in node.args)
             return node if all(a is b for a, b in zip(args, node.args, strict=True)) else replace(node, args=args)
-        if isinstance(node, Const):
-            return node
-        return replace(node, index=change(node.index))
+        return node if isinstance(node, Const) else change(node)
 
     return visit(expr)
+
+
+def map_index(expr: Expr, change: Callable[[Index], Index]) -> Expr:
+    """Return the same expression with each leaf's index map changed."""
+    return map_leaves(expr, lambda leaf: replace(leaf, index=change(leaf.index)))
 
 
 def depth_first(roots: list[Expr]) -> list[Expr]:

@@ -1,58 +1,27 @@
 """From the traced graph to stages: loop nests over an output's index space, each element an expression."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, identity, product, triangle
-from cuda_agent.llm.builtin.dtypes import SUPPORTED
-from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, NotAffine, Position, Value
-from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides
+from cuda_agent.llm.builtin.dense import Dense, factors_of, pulled_sum, with_rest
+from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, product, triangle
+from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
+from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Value, map_index
+from cuda_agent.llm.builtin.factories import FACTORIES, factory
+from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
+from cuda_agent.llm.builtin.losses import LOSSES
+from cuda_agent.llm.builtin.norms import NORMS
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
-from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread
+from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions, apply
+from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Store
+from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread, squeeze, swap, unsqueeze
 
-FACTORIES = frozenset({"arange", "eye"})
+TABLES = REDUCTIONS | NORMS | LOSSES
 UNWRITTEN = frozenset({"empty", "empty_like", "new_empty", "empty_strided"})
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A tensor that a kernel reads or writes."""
-
-    name: str
-    spec: TensorSpec
-
-
-@dataclass(frozen=True)
-class Store:
-    """One result of a stage."""
-
-    buffer: Buffer
-    expr: Expr
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One kernel: every store runs over the same index space."""
-
-    shape: Shape
-    stores: tuple[Store, ...]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is to be written: kernels in order, and where each returned tensor comes from."""
-
-    stages: tuple[Stage, ...]
-    inputs: Mapping[str, Buffer]
-    """By the id of an input, a parameter or a buffer of the module: what the kernels read."""
-    results: Mapping[str, str]
-    """By the id that an output refers to: the name of the buffer."""
-    products: int
-    """How many matrix products became a scaling."""
-    operations: int
 
 
 class Lowering:
@@ -62,8 +31,10 @@ class Lowering:
         self.graph = graph
         self.values: dict[str, Value] = {}
         self.inputs: dict[str, Buffer] = {}
-        self.stages: list[Stage] = []
+        self.stages: list[Stage | Reduce] = []
         self.products = 0
+        self.dense: dict[str, Dense] = {}
+        self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:
         """Lower everything an output needs.
@@ -77,7 +48,8 @@ class Lowering:
         for node in nodes:
             self._node(node)
         results = self._outputs()
-        return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes))
+        wide = frozenset(name for name, dense in self.dense.items() if not dense.is_narrow)
+        return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes), wide)
 
     def _check(self, nodes: list[Node]) -> None:
         if self.graph.data_dependent:
@@ -120,25 +92,65 @@ class Lowering:
             parts = self._lazily(lambda value: split(value, node), self.operand(node.arg(0)))
             self._keep(node, parts)
             return
-        value = self._value(node)
-        if value.shape != node.out.shape:
-            raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {node.out.shape})")
-        if value.dtype != node.out.dtype:
-            value = Value(value.shape, convert(value.expr, node.out.dtype))
-        self._keep(node, [value])
+        self._keep(node, self._values(node))
 
     def _keep(self, node: Node, values: list[Value]) -> None:
         for out, value in zip(node.outputs, values, strict=False):
+            if value.shape != out.shape:
+                value = self._regrouped(value, out.shape, node)
+            if value.dtype != out.dtype:
+                value = replace(value, expr=convert(value.expr, out.dtype), diagonal=None)
             self.values[out.id] = value
+
+    def _regrouped(self, value: Value, shape: Shape, node: Node) -> Value:
+        """Bring what was computed group by group into the shape of the channels."""
+        if node.op != "native_group_norm" or numel(value.shape) != numel(shape):
+            raise Unsupported(f"{node.title} (a shape came out as {value.shape}, not {shape})")
+        return self._lazily(lambda source: reshape(source, list(shape)), value)
+
+    def _values(self, node: Node) -> list[Value]:
+        """Return the node's outputs."""
+        if node.op in TABLES:
+            return TABLES[node.op](self.reductions, node)
+        if node.op == "native_batch_norm" and node.arg(5):
+            return TABLES["instance_norm"](self.reductions, node)
+        return [self._value(node)]
+
+    def reduce(self, fn: ReduceFn, value: Value, dims: Sequence[int]) -> Value:
+        """Reduce over dimensions, which stay with size 1.
+
+        Raises:
+            Unsupported: over nothing, or of truth values.
+        """
+        inner = tuple(value.shape[dim] for dim in dims)
+        if value.dtype == "bool" or numel(inner) == 0:
+            raise Unsupported("a reduction over nothing or of truth values")
+        if numel(inner) == 1:
+            return Value(value.shape, value.expr)
+        for dim in dims if fn == "sum" and self.dense else ():
+            pulled = pulled_sum(value, dim, self.dense, self.reduce)
+            if pulled is not None:
+                return self.reduce("sum", pulled, [other for other in dims if other != dim])
+        kept = [dim for dim in range(len(value.shape)) if dim not in dims]
+        order = [*kept, *dims]
+        stored = "float32" if value.dtype in HALVES else value.dtype
+        body = map_index(value.expr, lambda index: Index(index.offset, tuple(index.strides[dim] for dim in order)))
+        outer = tuple(value.shape[dim] for dim in kept)
+        name = f"r{len(self.stages)}"
+        spec = TensorSpec(name, outer, dense_strides(outer), stored)
+        self.stages.append(Reduce(outer, inner, fn, convert(body, stored), Buffer(name, spec)))
+        steps = dict(zip(kept, spec.strides, strict=True))
+        place = Index(0, tuple(steps.get(dim, 0) for dim in range(len(value.shape))))
+        shape = tuple(1 if dim in dims else size for dim, size in enumerate(value.shape))
+        return Value(shape, convert(Load(name, stored, place), value.dtype))
 
     def _value(self, node: Node) -> Value:
         if node.op in VIEWS:
             return self._view(node)
         if node.op in PRODUCTS:
-            self.products += 1
-            return product(node, self.operand)
+            return self._product(node)
         if node.op in FACTORIES:
-            return _factory(node)
+            return factory(node)
         if node.op == "diag_embed":
             if node.arg(1, "offset", 0):
                 raise Unsupported("diag_embed with an offset")
@@ -156,6 +168,23 @@ class Lowering:
         if node.op in UNWRITTEN:
             return Value(node.out.shape, convert(Const(0, "int64"), node.out.dtype))
         return self._pointwise(node)
+
+    def _product(self, node: Node) -> Value:
+        if node.op not in ("dot", "vdot"):
+            with contextlib.suppress(Unsupported):
+                scaled = product(node, self.operand)
+                self.products += 1
+                return scaled
+        left, right = (Value(v.shape, convert(v.expr, node.out.dtype)) for v in factors_of(node, self.operand))
+        (batch, rows, depth), columns = left.shape, right.shape[2]
+        terms = apply("mul", unsqueeze(left, 2), unsqueeze(swap(right, 1, 2), 1))
+        if terms.shape != (batch, rows, columns, depth):
+            raise Unsupported(f"{node.title} of these shapes")
+        made = squeeze(self.reduce("sum", terms, [3]), [3])
+        load = made.expr.args[0] if isinstance(made.expr, Apply) and made.expr.fn == "convert" else made.expr
+        if isinstance(load, Load) and load.source.startswith("r"):
+            self.dense[load.source] = Dense(load.source, left, right)
+        return with_rest(node, self.operand, made)
 
     def _pointwise(self, node: Node) -> Value:
         build = POINTWISE[node.op]
@@ -177,7 +206,7 @@ class Lowering:
     def _materialised(self, value: Value) -> Value:
         name = f"t{len(self.stages)}"
         spec = TensorSpec(name, value.shape, dense_strides(value.shape), value.dtype)
-        self.stages.append(Stage(value.shape, (Store(Buffer(name, spec), value.expr),)))
+        self.stages.append(Stage(value.shape, (Store(Buffer(name, spec), value.expr),), spec.strides))
         return Value(value.shape, Load(name, value.dtype, Index(0, spec.strides)))
 
     def _glu(self, node: Node) -> Value:
@@ -197,17 +226,39 @@ class Lowering:
             if output.ref is None or output.ref in results:
                 continue
             value = self.operand({"ref": output.ref})
-            name = f"out{len(results)}"
             spec = specs.get(output.ref)
             strides = output_strides(value.shape, spec.strides if spec else None)
+            written = self._already_written(value, strides)
+            if written is not None and written not in results.values():
+                results[output.ref] = written
+                continue
+            name = f"out{len(results)}"
             buffer = Buffer(name, TensorSpec(name, value.shape, strides, value.dtype))
             groups.setdefault((value.shape, strides), []).append(Store(buffer, value.expr))
             results[output.ref] = name
         if not results:
             raise Unsupported("an operator that returns no tensor")
-        self.stages += [Stage(shape, tuple(stores)) for (shape, _), stores in groups.items()]
+        self.stages += [Stage(shape, tuple(stores), strides) for (shape, strides), stores in groups.items()]
         self.inputs.update(self._read_buffers())
         return results
+
+    def _already_written(self, value: Value, strides: tuple[int, ...]) -> str | None:
+        """Let an output be the buffer that holds it already; returns its name."""
+        expr, shape = value.expr, value.shape
+        dense = dense_strides(shape)
+        if not isinstance(expr, Load) or not expr.source.startswith("t") or strides != dense:
+            return None
+        steps = zip(shape, expr.index.strides, dense, strict=True)
+        if expr.index.offset or any(size != 1 and step != wanted for size, step, wanted in steps):
+            return None
+        for place, stage in enumerate(self.stages):
+            if isinstance(stage, Stage) and stage.stores[0].buffer.name == expr.source:
+                if stage.stores[0].buffer.spec.numel != numel(shape):
+                    return None
+                buffer = Buffer(expr.source, TensorSpec(expr.source, shape, dense, expr.dtype))
+                self.stages[place] = replace(stage, stores=(replace(stage.stores[0], buffer=buffer),))
+                return expr.source
+        return None
 
     def _read_buffers(self) -> dict[str, Buffer]:
         specs = [item.tensor for item in self.graph.inputs if item.tensor is not None]
@@ -225,6 +276,7 @@ def known(node: Node) -> bool:
         or op in FACTORIES
         or op in POINTWISE
         or op in UNWRITTEN
+        or op in TABLES
         or op in ("diag_embed", "tril", "triu", "glu", "repeat")
     )
 
@@ -242,22 +294,3 @@ def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, 
             return dense
         step *= size
     return strides
-
-
-def _factory(node: Node) -> Value:
-    shape, dtype = node.out.shape, node.out.dtype
-    if node.op == "eye":
-        return identity(shape, dtype)
-    start, step = _arange_bounds(node)
-    if isinstance(start, int) and isinstance(step, int):
-        return Value(shape, convert(Position(Index(start, (step,))), dtype))
-    position = convert(Position(Index(0, (1,))), dtype)
-    scaled = Apply("mul", (position, convert(Const(float(step), "float64"), dtype)), dtype)
-    return Value(shape, Apply("add", (convert(Const(float(start), "float64"), dtype), scaled), dtype))
-
-
-def _arange_bounds(node: Node) -> tuple[Any, Any]:
-    numbers = [arg for arg in node.args if isinstance(arg, int | float)]
-    if node.overload == "" or node.overload == "default" or len(numbers) == 1:
-        return 0, 1
-    return numbers[0], numbers[2] if len(numbers) > 2 else 1

@@ -5,13 +5,13 @@ from typing import Any
 
 from cuda_agent.llm.builtin.binding_source import kernel_buffers
 from cuda_agent.llm.builtin.graph import Graph, State
-from cuda_agent.llm.builtin.lowering import Buffer, Plan
-from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.stage import Buffer, Plan
 
 
-def module_source(name: str, graph: Graph, plan: Plan, nests: list[Nest]) -> str:
+def module_source(name: str, graph: Graph, plan: Plan, kernels: list[Kernel]) -> str:
     """Return the file model_new.py."""
-    read, written = kernel_buffers(nests)
+    read, written = kernel_buffers(kernels)
     return "\n".join(
         [
             f'"""The operator through the kernels of kernels/{name}.*."""',

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cuda_agent.llm.builtin.expr import Expr, Index, Load, depth_first, map_index
 from cuda_agent.llm.builtin.graph import Shape, numel
-from cuda_agent.llm.builtin.lowering import Buffer, Stage
+from cuda_agent.llm.builtin.stage import Buffer, Stage
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Nest:
 
 def plan_nest(stage: Stage, buffers: dict[str, Buffer]) -> Nest:
     """Order and merge the loops of a stage."""
-    strides = stage.stores[0].buffer.spec.strides
+    strides = stage.strides
     order = [k for k, size in enumerate(stage.shape) if size != 1]
     order.sort(key=lambda k: -strides[k])
     sizes = [stage.shape[k] for k in order]

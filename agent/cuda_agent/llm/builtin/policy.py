@@ -31,7 +31,7 @@ class _Turn:
 
 
 class BuiltinModel:
-    """A deterministic policy for products with a diagonal matrix and for chains of pointwise operations."""
+    """A deterministic policy for the families of operators that recipes.py chooses from."""
 
     name = "builtin"
 

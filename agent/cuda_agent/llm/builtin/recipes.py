@@ -2,7 +2,9 @@
 
 from cuda_agent.llm.builtin.design import Design, make_design
 from cuda_agent.llm.builtin.graph import Graph, Unsupported
+from cuda_agent.llm.builtin.kernels import needed, written_by
 from cuda_agent.llm.builtin.lowering import Lowering
+from cuda_agent.llm.builtin.stage import Reduce
 
 
 def choose(graph: Graph) -> Design:
@@ -14,10 +16,16 @@ def choose(graph: Graph) -> Design:
     if graph.target not in ("cpu", "cuda"):
         raise Unsupported(f"the target {graph.target!r}")
     plan = Lowering(graph).run()
+    stages = needed(plan)
+    if plan.dense & {buffer.name for stage in stages for buffer in written_by(stage)}:
+        raise Unsupported("a product of two dense matrices, unless a sum over it can be pulled through")
     if plan.products:
         summary = (
             "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."
         )
         return make_design("diagonal_product", summary, graph, plan)
+    if any(isinstance(stage, Reduce) for stage in stages):
+        summary = f"{plan.operations} operations around reductions: each row is read while it is in a cache."
+        return make_design("row_reductions", summary, graph, plan)
     summary = f"{plan.operations} pointwise operations fused into one pass over memory."
     return make_design("pointwise_chain", summary, graph, plan)

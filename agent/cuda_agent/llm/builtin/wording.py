@@ -27,7 +27,7 @@ RATE = {"cpu": 15e9, "cuda": 2.5e12}
 
 def recognised(design: Design) -> str:
     """Return what the graph turned out to be."""
-    count = len(design.nests)
+    count = len(design.kernels)
     kernels = "one kernel" if count == 1 else f"{count} kernels"
     size = megabytes(design.kernel_bytes)
     return f"{design.summary} That is {kernels} moving {size}. First the times of the native implementation."

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 WORKSPACE = ROOT / "sandbox_image" / "workspace"
 GROUPS = 6
-INCLUDES = ["cmath", "cstdint", "cstring", "type_traits", "immintrin.h"]
+INCLUDES = ["cmath", "cstdint", "cstring", "memory", "type_traits", "immintrin.h"]
 LAUNCH = re.compile(r"(\w+(?:<\d+>)?)<<<(.*), 0, stream>>>\((.*)\);")
 
 
@@ -70,7 +70,7 @@ def _write(designs: dict[str, Design], folder: Path, target: str) -> None:
 def _kernel(text: str, number: int) -> str:
     text = text.replace("#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", "")
     text = re.sub(r"#(include|define FN).*", "", text)
-    syncs = "true" if "__syncthreads" in text else "false"
+    syncs = "true" if "__syncthreads" in text or "__shfl" in text else "false"
 
     def launch(match: re.Match[str]) -> str:
         kernel, shape, arguments = match.groups()

@@ -24,3 +24,33 @@ FN void store(T* to, const Pack<T, N>& pack) {
   else
     *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
+//@ row_total:
+// One number of many threads', the same for each of them; always put together in the same order.
+template <int N, typename T, typename F>
+FN T warp_total(T x, F combine) {
+#pragma unroll
+  for (int distance = N / 2; distance > 0; distance /= 2)
+    x = combine(x, static_cast<T>(__shfl_xor_sync(0xffffffffu, x, distance)));
+  return x;
+}
+template <int N, typename T, typename F>
+FN T block_total(T x, F combine) {
+  __shared__ T part[N / 32];
+  x = warp_total<32>(x, combine);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+  __syncthreads();
+  T total = part[0];
+  for (int warp = 1; warp < N / 32; ++warp) total = combine(total, part[warp]);
+  __syncthreads();
+  return total;
+}
+template <int N, typename T, typename F>
+FN T across_total(T x, F combine) {
+  __shared__ T part[N][32];
+  part[threadIdx.y][threadIdx.x] = x;
+  __syncthreads();
+  T total = part[0][threadIdx.x];
+  for (int line = 1; line < N; ++line) total = combine(total, part[line][threadIdx.x]);
+  __syncthreads();
+  return total;
+}

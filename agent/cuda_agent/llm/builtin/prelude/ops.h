@@ -59,10 +59,10 @@ FN T op_neg(T x) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(-static_cast<uint64_t>(x));
   else return -x;
 }
-//@ abs:
+//@ abs: pick
 template <typename T>
 FN T op_abs(T x) {
-  if constexpr (std::is_integral_v<T>) return x < 0 ? static_cast<T>(-static_cast<uint64_t>(x)) : x;
+  if constexpr (std::is_integral_v<T>) return pick(x < 0, static_cast<T>(-static_cast<uint64_t>(x)), x);
   else return std::fabs(x);
 }
 //@ sign:
@@ -77,12 +77,12 @@ FN T op_sqrt(T x) { return std::sqrt(x); }
 //@ rsqrt:
 template <typename T>
 FN T op_rsqrt(T x) { return T(1) / std::sqrt(x); }
-//@ relu:
+//@ relu: pick
 template <typename T>
-FN T op_relu(T x) { return x < T(0) ? T(0) : x; }
-//@ relu6:
+FN T op_relu(T x) { return pick(x < T(0), T(0), x); }
+//@ relu6: pick
 template <typename T>
-FN T op_relu6(T x) { return x < T(0) ? T(0) : (x > T(6) ? T(6) : x); }
+FN T op_relu6(T x) { return pick(x < T(0), T(0), pick(x > T(6), T(6), x)); }
 //@ floor:
 template <typename T>
 FN T op_floor(T x) { return std::floor(x); }
@@ -121,20 +121,20 @@ FN bool op_logical_or(bool a, bool b) { return a | b; }
 FN bool op_logical_xor(bool a, bool b) { return a ^ b; }
 //@ logical_not:
 FN bool op_logical_not(bool a) { return !a; }
-//@ maximum:
+//@ maximum: pick
 // NaN in either operand comes through, as in PyTorch.
 template <typename T>
-FN T op_maximum(T a, T b) { return (a > b) | (a != a) ? a : b; }
-//@ minimum:
+FN T op_maximum(T a, T b) { return pick((a > b) | (a != a), a, b); }
+//@ minimum: pick
 // NaN in either operand comes through, as in PyTorch.
 template <typename T>
-FN T op_minimum(T a, T b) { return (a < b) | (a != a) ? a : b; }
-//@ fmax:
+FN T op_minimum(T a, T b) { return pick((a < b) | (a != a), a, b); }
+//@ fmax: pick
 template <typename T>
-FN T op_fmax(T a, T b) { return (a > b) | (b != b) ? a : b; }
-//@ fmin:
+FN T op_fmax(T a, T b) { return pick((a > b) | (b != b), a, b); }
+//@ fmin: pick
 template <typename T>
-FN T op_fmin(T a, T b) { return (a < b) | (b != b) ? a : b; }
+FN T op_fmin(T a, T b) { return pick((a < b) | (b != b), a, b); }
 //@ atan2:
 template <typename T>
 FN T op_atan2(T a, T b) { return std::atan2(a, b); }
@@ -169,18 +169,18 @@ FN T op_pow(T a, T b) {
     return std::pow(a, b);
   }
 }
-//@ xlogy: log
+//@ xlogy: log pick
 template <typename T>
 FN T op_xlogy(T a, T b) {
   const T product = a * op_log(b);
-  return b != b ? b : (a == T(0) ? T(0) : product);
+  return pick(b != b, b, pick(a == T(0), T(0), product));
 }
-//@ logaddexp: exp log1p
+//@ logaddexp: exp log1p pick
 template <typename T>
 FN T op_logaddexp(T a, T b) {
-  const T top = a < b ? b : a;
+  const T top = pick(a < b, b, a);
   const T sum = top + op_log1p(op_exp(-std::fabs(a - b)));
-  return a == b && std::fabs(a) == static_cast<T>(INFINITY) ? a : sum;
+  return pick((a == b) & (std::fabs(a) == static_cast<T>(INFINITY)), a, sum);
 }
 //@ sigmoid: exp
 template <typename T>
@@ -200,17 +200,17 @@ FN T op_gelu_tanh(T x) {
 //@ mish: tanh softplus
 template <typename T>
 FN T op_mish(T x) { return x * op_tanh(op_softplus(x, T(1), T(20))); }
-//@ softplus: exp log1p
+//@ softplus: exp log1p pick
 template <typename T>
 FN T op_softplus(T x, T beta, T threshold) {
   const T scaled = x * beta;
   const T soft = op_log1p(op_exp(scaled)) / beta;
-  return scaled > threshold ? x : soft;
+  return pick(scaled > threshold, x, soft);
 }
-//@ log_sigmoid: exp log1p
+//@ log_sigmoid: exp log1p pick
 template <typename T>
 FN T op_log_sigmoid(T x) {
-  const T low = x > T(0) ? T(0) : x;
+  const T low = pick(x > T(0), T(0), x);
   return low - op_log1p(op_exp(-std::fabs(x)));
 }
 //@ hardsigmoid: relu6
@@ -219,39 +219,39 @@ FN T op_hardsigmoid(T x) { return op_relu6(x + T(3)) / T(6); }
 //@ hardswish: relu6
 template <typename T>
 FN T op_hardswish(T x) { return x * op_relu6(x + T(3)) / T(6); }
-//@ leaky_relu:
+//@ leaky_relu: pick
 template <typename T>
 FN T op_leaky_relu(T x, T slope) {
   const T low = x * slope;
-  return x > T(0) ? x : low;
+  return pick(x > T(0), x, low);
 }
-//@ elu: expm1
+//@ elu: expm1 pick
 template <typename T>
 FN T op_elu(T x, T alpha, T scale, T input_scale) {
   const T low = op_expm1(x * input_scale) * (alpha * scale), high = x * scale;
-  return x < T(0) ? low : high;
+  return pick(x < T(0), low, high);
 }
-//@ celu: expm1
+//@ celu: expm1 pick
 template <typename T>
 FN T op_celu(T x, T alpha) {
   const T low = alpha * op_expm1(x / alpha);
-  return x < T(0) ? low : x;
+  return pick(x < T(0), low, x);
 }
-//@ hardshrink:
+//@ hardshrink: pick
 template <typename T>
-FN T op_hardshrink(T x, T limit) { return (x >= -limit) & (x <= limit) ? T(0) : x; }
-//@ softshrink:
+FN T op_hardshrink(T x, T limit) { return pick((x >= -limit) & (x <= limit), T(0), x); }
+//@ softshrink: pick
 template <typename T>
 FN T op_softshrink(T x, T limit) {
   const T high = x - limit, low = x + limit, zero = x * T(0);
-  return x > limit ? high : (x < -limit ? low : zero);
+  return pick(x > limit, high, pick(x < -limit, low, zero));
 }
-//@ threshold:
+//@ threshold: pick
 template <typename T>
-FN T op_threshold(T x, T limit, T value) { return x <= limit ? value : x; }
-//@ lerp:
+FN T op_threshold(T x, T limit, T value) { return pick(x <= limit, value, x); }
+//@ lerp: pick
 template <typename T>
 FN T op_lerp(T a, T b, T weight) {
   const T near = a + weight * (b - a), far = b - (b - a) * (T(1) - weight);
-  return std::fabs(weight) < T(0.5) ? near : far;
+  return pick(std::fabs(weight) < T(0.5), near, far);
 }

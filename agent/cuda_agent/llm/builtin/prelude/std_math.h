@@ -1,3 +1,6 @@
+//@ pick:
+template <typename T>
+FN T pick(bool condition, T a, T b) { return condition ? a : b; }
 //@ exp:
 template <typename T>
 FN T op_exp(T x) { return std::exp(x); }

@@ -1,11 +1,15 @@
+// Stands in for CUDA's language on the host. A block's threads are coroutines of one thread: at a barrier or a shuffle
+// each lets the others go on until all of its block, or of its warp, have come there.
 #pragma once
-#include <barrier>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <thread>
+#include <limits>
+#include <memory>
 #include <type_traits>
+#include <ucontext.h>
 #include <vector>
 #define __device__
 #define __global__
@@ -14,9 +18,7 @@
 #define __shared__ static
 #define __restrict__
 struct dim3 { unsigned x, y, z; dim3(unsigned a=1, unsigned b=1, unsigned c=1): x(a), y(b), z(c) {} };
-inline thread_local dim3 threadIdx, blockIdx; inline thread_local dim3 blockDim, gridDim;
-inline std::barrier<>* the_barrier = nullptr;
-inline void __syncthreads() { if (the_barrier) the_barrier->arrive_and_wait(); }
+inline dim3 threadIdx, blockIdx, blockDim, gridDim;
 typedef int cudaStream_t;
 struct float4 { float x,y,z,w; }; struct float2 { float x,y; };
 template <class T> void __stcs(T* p, T v) { *p = v; }
@@ -25,9 +27,80 @@ inline float __half2float(__half h) { _Float16 x; std::memcpy(&x,&h,2); return x
 inline __half __float2half_rn(float f) { _Float16 x=(_Float16)f; __half h; std::memcpy(&h,&x,2); return h; }
 inline float __bfloat162float(__nv_bfloat16 h) { uint32_t u=(uint32_t)h.b<<16; float f; std::memcpy(&f,&u,4); return f; }
 inline __nv_bfloat16 __float2bfloat16_rn(float f) { uint32_t u; std::memcpy(&u,&f,4); if (f!=f) return {0x7fc0}; u=(u+0x7fff+((u>>16)&1))>>16; return {(uint16_t)u}; }
+
+// Where a number of threads meet: `phase` counts how often all of them were there.
+struct Meeting { unsigned size = 0, here = 0, phase = 0; };
+struct Fiber { ucontext_t context; std::vector<char> stack; bool over = false; };
+struct Block {
+  ucontext_t scheduler;
+  std::vector<Fiber> fibers;
+  std::vector<Meeting> warps;
+  Meeting all;
+  std::vector<uint64_t> slots;
+  std::function<void()> body;
+  unsigned current = 0;
+};
+inline std::unique_ptr<Block> the_block;
+inline unsigned linear_thread() { return threadIdx.x + threadIdx.y * blockDim.x; }
+inline void let_others_go_on() { swapcontext(&the_block->fibers[the_block->current].context, &the_block->scheduler); }
+inline void meet(Meeting& place) {
+  const unsigned phase = place.phase;
+  if (++place.here == place.size) { place.here = 0; ++place.phase; return; }
+  while (place.phase == phase) let_others_go_on();
+}
+inline void __syncthreads() { if (the_block) meet(the_block->all); }
+template <class T> T __shfl_xor_sync(unsigned mask, T x, int lane_mask) {
+  static_assert(sizeof(T) <= 8);
+  if (mask != 0xffffffffu || !the_block) std::abort();
+  const unsigned me = linear_thread();
+  Meeting& warp = the_block->warps[me / 32];
+  if (warp.size != 32) std::abort();  // a shuffle reads lanes that do not exist
+  std::memcpy(&the_block->slots[me], &x, sizeof x);
+  meet(warp);
+  T got;
+  std::memcpy(&got, &the_block->slots[me ^ static_cast<unsigned>(lane_mask)], sizeof got);
+  meet(warp);
+  return got;
+}
+inline void run_fiber() {
+  Block& block = *the_block;
+  block.body();
+  block.fibers[block.current].over = true;
+  swapcontext(&block.fibers[block.current].context, &block.scheduler);
+}
 template <class F> void launch(dim3 g, dim3 b, F f, bool syncs) {
-  if (!syncs) { for (unsigned i=0;i<g.x;++i) for (unsigned y=0;y<b.y;++y) for (unsigned x=0;x<b.x;++x) { gridDim=g; blockDim=b; blockIdx={i}; threadIdx={x,y}; f(); } return; }
-  unsigned n=b.x*b.y; std::barrier<> bar(n); the_barrier=&bar; std::vector<std::thread> ts;
-  for (unsigned t=0;t<n;++t) ts.emplace_back([&,t]{ for (unsigned i=0;i<g.x;++i) { gridDim=g; blockDim=b; blockIdx={i}; threadIdx={t%b.x,t/b.x}; f(); bar.arrive_and_wait(); } });
-  for (auto& t: ts) t.join();
+  gridDim = g; blockDim = b;
+  if (!syncs) { for (unsigned i=0;i<g.x;++i) for (unsigned y=0;y<b.y;++y) for (unsigned x=0;x<b.x;++x) { blockIdx={i}; threadIdx={x,y}; f(); } return; }
+  const unsigned n = b.x * b.y;
+  the_block = std::make_unique<Block>();
+  Block& block = *the_block;
+  block.body = f;
+  block.fibers.resize(n);
+  for (Fiber& fiber : block.fibers) fiber.stack.resize(32768);
+  for (unsigned i = 0; i < g.x; ++i) {
+    blockIdx = {i};
+    block.all = {n, 0, 0};
+    block.warps.assign((n + 31) / 32, Meeting{});
+    for (unsigned t = 0; t < n; ++t) ++block.warps[t / 32].size;
+    block.slots.assign(n, 0);
+    for (Fiber& fiber : block.fibers) {
+      fiber.over = false;
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      fiber.context.uc_link = nullptr;
+      makecontext(&fiber.context, run_fiber, 0);
+    }
+    for (bool left = true; left;) {
+      left = false;
+      for (unsigned t = 0; t < n; ++t) {
+        if (block.fibers[t].over) continue;
+        left = true;
+        block.current = t;
+        threadIdx = {t % b.x, t / b.x};
+        swapcontext(&block.scheduler, &block.fibers[t].context);
+      }
+    }
+  }
+  the_block.reset();
 }

@@ -1,0 +1,125 @@
+"""Pieces of C++ that a row kernel needs on either target: its loops' dimensions, its numbers, how they are combined."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED, category
+from cuda_agent.llm.builtin.emit import Emitted, emit, literal
+from cuda_agent.llm.builtin.expr import Index, Load
+from cuda_agent.llm.builtin.graph import numel
+from cuda_agent.llm.builtin.loop_text import step_text
+from cuda_agent.llm.builtin.nest import Access
+from cuda_agent.llm.builtin.rows import Pass, Rows, Sum
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The dimensions of one pass by their part: of the row, of the walk, and the innermost one."""
+
+    row: tuple[int, ...]
+    walk: tuple[int, ...]
+    inner: int
+    sizes: tuple[int, ...]
+
+    @property
+    def row_count(self) -> int:
+        """How many values `row` takes together."""
+        return numel([self.sizes[k] for k in self.row])
+
+    @property
+    def walk_count(self) -> int:
+        """How many values `walk` takes together."""
+        return numel([self.sizes[k] for k in self.walk])
+
+
+def loops_of(one: Pass, across: bool) -> Loops:
+    """Return the loops: along a row its last column dimension is innermost, across rows the last row dimension."""
+    sizes, count = one.rows + one.columns, len(one.rows)
+    dims = tuple(range(len(sizes)))
+    if across:
+        return Loops(dims[: count - 1], dims[count:], count - 1, sizes)
+    return Loops(dims[:count], dims[count:-1], dims[-1], sizes)
+
+
+def place_text(index: Index, loops: Loops, begin: str) -> str:
+    """Say where the innermost loop starts."""
+    outer = sorted((*loops.row, *loops.walk))
+    terms = [str(index.offset)] if index.offset else []
+    terms += [step_text(f"d{k}", index.strides[k]) for k in outer if index.strides[k]]
+    if index.strides[loops.inner]:
+        terms.append(step_text(begin, index.strides[loops.inner]))
+    return " + ".join(terms) or "0"
+
+
+def split_text(dims: Sequence[int], sizes: Sequence[int], flat: str, kind: str = "int64_t") -> list[str]:
+    """Split a flat index into those of some dimensions."""
+    lines, divisor = [], 1
+    for k in reversed(dims):
+        text = f"{flat} / {divisor}" if divisor > 1 else flat
+        whole = k == dims[0]
+        lines.append(f"[[maybe_unused]] const {kind} d{k} = {text};" if whole else
+                     f"[[maybe_unused]] const {kind} d{k} = {text} % {sizes[k]};")  # fmt: skip
+        divisor *= sizes[k]
+    return lines
+
+
+def emit_pass(one: Pass, rows: Rows, loops: Loops, memory: Callable[[Access], str], number: Callable[[str], str],
+              begin: str, column: str) -> Emitted:  # fmt: skip
+    """Write the pass's expressions; `memory` and `number` say how an element and an earlier number are read."""
+    numbers = rows.numbers
+
+    def load(node: Load) -> str:
+        return number(node.source) if node.source in numbers else memory(rows.access(node))
+
+    def position(index: Index) -> str:
+        return f"({place_text(index, loops, begin)} + {column} * {index.strides[loops.inner]})"
+
+    return emit(one.exprs, load, position)
+
+
+def parameters(rows: Rows) -> list[str]:
+    """Declare what a kernel reads and writes."""
+    read = {access.buffer.name: access.buffer for access in rows.accesses if access.buffer not in rows.kept}
+    params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in read.values()]
+    return params + [f"{STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in rows.outputs]
+
+
+def arguments(rows: Rows) -> list[str]:
+    """Name what a kernel reads and writes."""
+    read = {access.buffer.name: None for access in rows.accesses if access.buffer not in rows.kept}
+    return [*read, *(b.name for b in rows.outputs)]
+
+
+def used_numbers(one: Pass, rows: Rows) -> list[Sum]:
+    """Return the numbers of earlier passes that a pass uses."""
+    known = rows.numbers
+    return [known[name] for name in dict.fromkeys(node.source for node in one.loads()) if name in known]
+
+
+def identity(one: Sum) -> str:
+    """Return what a reduction starts from."""
+    kind = COMPUTED[one.dtype]
+    if one.fn in ("sum", "prod"):
+        return f"{kind}({0 if one.fn == 'sum' else 1})"
+    if category(one.dtype) == 2:
+        return f"{kind}({'-' if one.fn == 'max' else ''}INFINITY)"
+    lowest, highest = integer_range(one.dtype)
+    return literal(lowest if one.fn == "max" else highest, one.dtype)
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Return the smallest and the largest number of an integer dtype."""
+    bits = 8 * ITEM_BYTES[dtype]
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def combined(one: Sum, first: str, second: str) -> str:
+    """Combine two partial results; NaN comes through a maximum."""
+    if one.fn in ("sum", "prod"):
+        return f"{first} {'+' if one.fn == 'sum' else '*'} {second}"
+    return f"op_{one.fn}imum({first}, {second})"
+
+
+def needed_functions(rows: Rows) -> set[str]:
+    """Return the functions that combining needs."""
+    return {f"{one.fn}imum" for one in rows.numbers.values() if one.fn in ("max", "min")}
