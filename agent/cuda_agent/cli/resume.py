@@ -17,6 +17,7 @@ TimeLimit = Annotated[
     typer.Option("--time-limit", metavar="SECONDS", help="Stop after so many seconds, those of before included."),
 ]
 Polish = Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")]
+_NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
 
 
 def resume(
@@ -35,7 +36,7 @@ def resume(
     as_json: options.AsJson = False,
 ) -> int:
     """Go on with a run that was interrupted or killed; one that has ended needs a changed limit or another model."""
-    changes = {name: value for name, value in locals().items() if name not in ("run", "plain", "as_json")}
+    changes = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     return _go_on(run, changes, plain=plain, as_json=as_json)
 
 
@@ -60,8 +61,7 @@ def fork(
     as_json: options.AsJson = False,
 ) -> int:
     """Begin a new run with the history of another up to the end of a turn, and go on with it."""
-    own = ("run", "turn", "run_dir", "plain", "as_json")
-    changes = {name: value for name, value in locals().items() if name not in own}
+    changes = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
     from cuda_agent.runs import travel  # heavy: only when a run starts
 
     return _go_on(travel.fork(run, turn, changes=changes, run_dir=run_dir), {}, plain=plain, as_json=as_json)
