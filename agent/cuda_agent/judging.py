@@ -1,6 +1,7 @@
 """Talks to the judge in a sandbox: installs it, starts it, reads its Report from the file it was told to write.
 
-Nothing is ever parsed from what a command prints. The judge's rules and roles are its own (docs/judge.md)."""
+Nothing is ever parsed from what a command prints. The judge's rules and roles are its own (docs/judge.md).
+"""
 
 import base64
 import json
