@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,10 @@ def asked(lines: list[str]) -> int:
     return sum(line.startswith("Interrupted. [c]ontinue, [d]ebug or [s]top?") for line in lines)
 
 
+def is_asked(lines: list[str], *, times: int) -> bool:
+    return asked(lines) == times
+
+
 def frame(lines: list[str]) -> list[str]:
     start = next(place for place, line in enumerate(lines) if line.startswith("╭"))
     end = next(place for place, line in enumerate(lines) if line.startswith("╰"))
@@ -116,7 +121,7 @@ def test_the_question_of_ctrl_c_stands_until_it_is_answered(open_screen: Callabl
     screen.when(lambda lines: any("still running" in line for line in lines))
     screen.type("C-c")
     for times, answer in ((1, "x"), (2, "c")):
-        screen.when(lambda lines, times=times: asked(lines) == times)
+        screen.when(partial(is_asked, times=times))
         for _ in range(REFRESHES):
             time.sleep(0.25)
             assert asked(screen.lines()) == times

@@ -161,7 +161,7 @@ class LiveView(Progress):
 
 
 class _Display(Live):
-    """Refreshes the panel, but not while somebody else has the terminal: even an empty refresh clears the cursor's line."""
+    """Refreshes the panel, but not while somebody else has the terminal: an empty one clears the cursor's line, too."""
 
     def __init__(self, view: LiveView, console: Console) -> None:
         super().__init__(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True)
