@@ -17,6 +17,7 @@ from cuda_agent.trajectory import (
     Judged,
     MessageAdded,
     Observation,
+    Resumed,
     RunStarted,
     StageStarted,
     Stopped,
@@ -87,6 +88,9 @@ class Dashboard:
         match event:
             case RunStarted():
                 self._operator, self._model = event.operator, event.model
+                self._max_turns = int(event.settings.get("max_turns") or 0)
+            case Resumed():
+                self._model = event.model
                 self._max_turns = int(event.settings.get("max_turns") or 0)
             case StageStarted():
                 self._turn = max(self._turn, event.turn)
