@@ -51,9 +51,9 @@ def run_text(document: Mapping[str, Any], folder: Path) -> str:
     elif document.get("status") != "running":
         lines.append("Verdict:  none: no submission passed the judge")
     lines.append(f"Stopped:  {_stopped(document)}")
-    lines.append(f"Run:      {folder}")
     if document.get("status") in ("interrupted", "failed"):
         lines.append(f"Go on:    cuda-agent resume {shlex.quote(str(folder))}")
+    lines.append(f"Run:      {folder}")
     return "\n".join(lines)
 
 
