@@ -57,6 +57,10 @@ class Settings(BaseModel):
     """How long a returned tensor must stay valid."""
 
 
+_FLAGS = {"time_limit": "time_limit_s"}
+"""Settings that a person knows by another name."""
+
+
 def settings_file(environ: Mapping[str, str]) -> Path:
     """Return where the settings file is looked for."""
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
@@ -121,6 +125,9 @@ def _from_file(file: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise ConfigError(f"The settings file {str(file)!r} cannot be read ({error}); correct or remove it.") from error
+    for flag, key in _FLAGS.items():
+        if flag in values:
+            values[key] = values.pop(flag)
     for key in values:
         if key in ("operator", "run_dir") or key not in Settings.model_fields:
             raise ConfigError(f"The settings file {str(file)!r} has an unknown key {key!r}; remove it.")
@@ -133,6 +140,7 @@ def _validated(values: dict[str, Any], file: Path) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
+        key = next((flag for flag, name in _FLAGS.items() if name == key), key)
         raise ConfigError(
             f"The setting {key!r} cannot be {first.get('input')!r}: {first['msg'].lower()};"
             f" change the flag --{key.replace('_', '-')} or the entry in {str(file)!r}."

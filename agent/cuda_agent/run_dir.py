@@ -178,7 +178,7 @@ def load_document(run: Path) -> dict[str, Any]:
     file = run / "run.json"
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(
             f"{str(run)!r} is not a run's folder: it holds no {file.name}; name one under runs/."
         ) from error

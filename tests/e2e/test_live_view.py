@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tests.e2e.program import ROOT, SOURCES, environment
 
 DRIVER = [sys.executable, "-m", "tests.e2e.live_driver"]
 HEIGHT = 30
+REFRESHES = 5
+"""So many the view would have made while the question stands."""
 
 
 def driver_environment(**more: str) -> dict[str, str]:
@@ -67,6 +70,14 @@ def open_screen(tmp_path: Path) -> Iterator[Callable[[int], Screen]]:
         screen.close()
 
 
+def asked(lines: list[str]) -> int:
+    return sum(line.startswith("Interrupted. [c]ontinue, [d]ebug or [s]top?") for line in lines)
+
+
+def is_asked(lines: list[str], *, times: int) -> bool:
+    return asked(lines) == times
+
+
 def frame(lines: list[str]) -> list[str]:
     start = next(place for place, line in enumerate(lines) if line.startswith("╭"))
     end = next(place for place, line in enumerate(lines) if line.startswith("╰"))
@@ -102,6 +113,21 @@ def test_the_view_stands_and_goes_whatever_is_printed(open_screen: Callable[[int
     assert not any(line.startswith(("╭", "│", "╰")) for line in lines)
     assert "verdict: win, 8x over torch.compile" in lines
     assert screen.title().endswith(" 1")  # the cursor is shown again
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux keeps the screen that is looked at")
+def test_the_question_of_ctrl_c_stands_until_it_is_answered(open_screen: Callable[[int], Screen]) -> None:
+    screen = open_screen(80)
+    screen.when(lambda lines: any("still running" in line for line in lines))
+    screen.type("C-c")
+    for times, answer in ((1, "x"), (2, "c")):
+        screen.when(partial(is_asked, times=times))
+        for _ in range(REFRESHES):
+            time.sleep(0.25)
+            assert asked(screen.lines()) == times
+        screen.type(answer, "Enter")
+    lines = screen.when(lambda lines: any(line.startswith("╰") for line in lines))
+    assert asked(lines) == 2
 
 
 @pytest.mark.parametrize("how", ["piped", "NO_COLOR"])

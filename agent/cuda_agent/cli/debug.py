@@ -20,7 +20,11 @@ def debug(
         Path, typer.Argument(metavar="MODEL.py|RUN", help="An operator as for optimize, or the folder of a run.")
     ],
     at: Annotated[
-        int | None, typer.Option(metavar="TURN", help="Open RUN at the end of this turn. (default: where it stands)")
+        int | None,
+        typer.Option(
+            metavar="TURN",
+            help="Take RUN back to the end of this turn; what came after no longer counts. (default: where it stands)",
+        ),
     ] = None,
     model: options.Model = None,
     api_base: options.ApiBase = None,

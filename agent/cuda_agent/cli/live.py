@@ -19,6 +19,8 @@ from cuda_agent.trajectory import Event
 LEAST_WIDTH, LEAST_HEIGHT = 60, 12
 """A smaller terminal gets plain lines."""
 _PER_SECOND = 4
+_PATIENCE_S = 1.0
+"""For the panel to go; it cannot while what was interrupted holds the console."""
 _FRAME = 4
 """Columns of the frame and the space inside it."""
 _MARGIN = 1
@@ -36,7 +38,7 @@ def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) ->
         yield Progress()
         return
     view = LiveView(console)
-    with Live(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True) as live:
+    with _Display(view, console) as live:
         view.live = live
         try:
             view.echo.off()
@@ -101,7 +103,10 @@ class LiveView(Progress):
         super().__init__(width=min(WIDTH, console.width))
         self._console = console
         self._dashboard = dashboard or Dashboard()
-        self._quiet = False
+        self.is_quiet = False
+        """Whether somebody else has the terminal."""
+        self.is_gone = False
+        """Whether the panel was taken away for them."""
         self.live: Live | None = None
         """What shows the panel."""
         self.echo = _Echo()
@@ -111,16 +116,18 @@ class LiveView(Progress):
         """Take the panel away for the length of a `with` block.
 
         In a signal's handler the console may be locked by what was interrupted, so nothing is asked of it here: the
-        next refresh shows nothing, and so do those after it.
+        next refresh takes the panel away, and there is none after it.
         """
-        self._quiet = True
-        time.sleep(2 / _PER_SECOND)
+        self.is_gone, self.is_quiet = False, True
+        deadline = time.monotonic() + _PATIENCE_S
+        while not self.is_gone and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.echo.on()
         try:
             yield
         finally:
             self.echo.off()
-            self._quiet = False
+            self.is_quiet = False
 
     def settle(self) -> None:
         """Take the panel away for good."""
@@ -143,7 +150,7 @@ class LiveView(Progress):
 
     def panel(self) -> RenderableType:
         """Return the dashboard in a frame."""
-        if self._quiet:
+        if self.is_quiet:
             return Text("", end="")
         width = self._console.width - _MARGIN
         marks = ASCII if self._console.options.ascii_only else UNICODE
@@ -151,3 +158,19 @@ class LiveView(Progress):
         title = Text(fitted(self._dashboard.title, width - 8))
         body = Text("\n".join(rows), no_wrap=True, overflow="crop")
         return Panel(body, title=title, title_align="left", width=width, padding=(0, 1), border_style="dim")
+
+
+class _Display(Live):
+    """Refreshes the panel, but not while somebody else has the terminal: an empty one clears the cursor's line, too."""
+
+    def __init__(self, view: LiveView, console: Console) -> None:
+        super().__init__(get_renderable=view.panel, console=console, refresh_per_second=_PER_SECOND, transient=True)
+        self._view = view
+
+    def refresh(self) -> None:
+        """Show the panel, or take it away once."""
+        quiet = self._view.is_quiet
+        if quiet and self._view.is_gone:
+            return
+        super().refresh()
+        self._view.is_gone = quiet

@@ -32,5 +32,6 @@ def step_through(history: History, show: Callable[[int], bool], ask: Callable[[s
         try:
             if ask("-- Enter for the next, q to leave: ").strip().lower() in ("q", "quit"):
                 return
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
+            print()  # behind the question
             return

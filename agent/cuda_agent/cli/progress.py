@@ -1,10 +1,11 @@
 """Events of a run as plain lines."""
 
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 from cuda_agent.terminal import plain
 from cuda_agent.trajectory import (
@@ -23,6 +24,8 @@ from cuda_agent_judge.report import side_name
 
 WIDTH = 100
 """Of a line at most; what does not fit is cut at a word."""
+LEAST_WIDTH = 40
+"""Narrower terminals break the lines themselves."""
 _MORE = " ..."
 _INDENT = " " * 12
 _STAGES = {
@@ -33,12 +36,22 @@ _STAGES = {
 }
 
 
+def width_of(stream: TextIO) -> int:
+    """Return how wide the lines for a stream are, in columns: a terminal's may be narrower."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # no terminal
+        return WIDTH
+    return min(WIDTH, columns) if columns >= LEAST_WIDTH else WIDTH
+
+
 class Progress:
     """A listener that prints a line for what a person waits for."""
 
-    def __init__(self, *, to_stderr: bool = False, width: int = WIDTH) -> None:
+    def __init__(self, *, to_stderr: bool = False, width: int | None = None) -> None:
+        """`width` is in columns; left out, it is the terminal's, as far as lines go."""
         self._file = sys.stderr if to_stderr else sys.stdout
-        self._width = width
+        self._width = width_of(self._file) if width is None else width
         self._passed: dict[str, tuple[bool, bool, float]] = {}
         """By submission: whether it has a final win, a final verdict, and its speedup."""
 

@@ -17,6 +17,7 @@ TimeLimit = Annotated[
     typer.Option("--time-limit", metavar="SECONDS", help="Stop after so many seconds, those of before included."),
 ]
 Polish = Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")]
+_NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
 
 _NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
 """Of the arguments below; the others are settings by name."""

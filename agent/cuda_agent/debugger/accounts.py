@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from cuda_agent.debugger.screen import one_line, table
+from cuda_agent.debugger.screen import one_line, paragraph, table
 from cuda_agent.llm.model import Message, ToolSpec
 from cuda_agent.runs.session import Session
 from cuda_agent.trajectory import Event, Judged
@@ -39,7 +39,7 @@ def token_lines(messages: Sequence[Message], tools: Sequence[ToolSpec], counted:
         if counted
         else f"all of it   about {tokens:,}: an estimate ({CHARS_A_TOKEN} characters a token); the model counts none"
     )
-    return [*table(rows), how]
+    return [*table(rows), *paragraph(how).split("\n")]
 
 
 def budget_lines(session: Session) -> list[str]:

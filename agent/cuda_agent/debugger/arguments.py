@@ -85,9 +85,9 @@ def arguments_for(spec: ToolSpec, text: str) -> dict[str, Any]:
         required = spec.parameters.get("required", [])
         if text and not text.startswith("{") and len(required) == 1:
             return {required[0]: text}
+        why = f" ({error})" if text else ""
         raise UsageError(
-            f"The arguments of {spec.name} must be a JSON object ({error}), as in"
-            f" `run {spec.name} {_example(required)}`."
+            f"The arguments of {spec.name} must be a JSON object{why}, as in `run {spec.name} {_example(required)}`."
         ) from error
     if not isinstance(value, dict):
         raise UsageError(f"The arguments of {spec.name} must be a JSON object, not {text!r}.")

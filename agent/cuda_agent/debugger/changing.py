@@ -140,7 +140,9 @@ def _time_limit(desk: Desk, value: str) -> str:
     if seconds <= 0:
         raise UsageError("time_limit must be more than 0 seconds, or none.")
     desk.session.clock.limit_s = seconds
-    return f"The run ends after {seconds:g} s in all; {desk.session.clock.left():.0f} s are left."
+    left = desk.session.clock.left()
+    how = f"{left:.0f} s are left" if left > 0 else "they are over, so that it ends with the next step"
+    return f"The run ends after {seconds:g} s in all; {how}."
 
 
 def _polish(desk: Desk, value: str) -> str:

@@ -9,7 +9,7 @@ from cuda_agent.debugger.commands import COMMANDS, Command, find
 from cuda_agent.debugger.desk import Desk, Editor, limits_of
 from cuda_agent.debugger.happenings import Course
 from cuda_agent.debugger.lines import Lines, Words
-from cuda_agent.debugger.screen import one_line, plain
+from cuda_agent.debugger.screen import one_line, paragraph, plain
 from cuda_agent.debugger.stepper import Halt, Stepper
 from cuda_agent.debugger.travelling import go
 from cuda_agent.debugger.watch import Watch, former_end
@@ -110,7 +110,7 @@ class Console:
             desk.stepper.end = Stop(StopReason.SANDBOX_LOST, str(error))
             desk.leaving = True
         except (CudaAgentError, SandboxError, OSError) as error:
-            self.write(f"*** {' '.join(plain(str(error)).split())}")
+            self.write(paragraph(f"*** {' '.join(plain(str(error)).split())}"))
         except KeyboardInterrupt:
             self.write("* Interrupted.")
         return None

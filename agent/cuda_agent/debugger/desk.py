@@ -76,5 +76,5 @@ def whole_number(text: str, what: str, *, least: int = 0) -> int:
         UsageError: it is none, or too small.
     """
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
-        raise UsageError(f"{what} must be a whole number from {least} on, not {text!r}.")
+        raise UsageError(f"{what} must be a whole number from {least} on{f', not {text!r}' if text else ''}.")
     return int(text)

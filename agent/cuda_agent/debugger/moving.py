@@ -71,7 +71,9 @@ def delete(desk: Desk, rest: str) -> Halt | None:
     """Remove breakpoints."""
     points = desk.stepper.breakpoints
     if not rest:
-        count = points.clear()
+        if not (count := points.clear()):
+            show_breakpoints(desk)
+            return None
         desk.write(f"Deleted {count} breakpoint{'' if count == 1 else 's'}.")
         return None
     for number in [whole_number(word, "A breakpoint's number") for word in rest.split()]:

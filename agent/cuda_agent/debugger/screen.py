@@ -33,7 +33,14 @@ def paragraph(text: str, *, width: int = WIDTH, indent: str = "") -> str:
         lines += (
             [indent + line]
             if fits
-            else textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+            else textwrap.wrap(
+                line,
+                width,
+                initial_indent=indent,
+                subsequent_indent=indent,
+                break_long_words=False,  # a path stays in one piece
+                break_on_hyphens=False,
+            )
         )
     return "\n".join(lines)
 

@@ -11,6 +11,8 @@ def back(desk: Desk, rest: str) -> Halt | None:
     """Go back some turns."""
     count = whole_number(rest or "1", "The number of turns to go back", least=1)
     here = desk.stepper.turn
+    if here == 0:
+        raise UsageError("The run is at its beginning: there is no turn to go back from.")
     if count > here:
         raise UsageError(f"The run is in turn {here}; `back` goes back {here} turns at most.")
     return go(desk, here - count)

@@ -9,6 +9,7 @@ from cuda_agent.doctor.check import Check, absent, fine, problem
 from cuda_agent.sandbox.docker import image as images
 from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.engine import Engine, connect
+from cuda_agent.sandbox.docker.failures import INSTEAD
 from cuda_agent.sandbox.docker.gpus import Gpu, listed
 from cuda_agent_tools.sandbox import SandboxError
 
@@ -47,7 +48,7 @@ def checks(environ: Mapping[str, str], tag: str, *, clean: bool = False) -> list
 def unreachable(message: str) -> Check:
     """Say why there is no daemon: none installed is no problem, one that cannot be used is."""
     sentence, _, remedy = message.rpartition(": ")
-    remedy = remedy.removesuffix(", or use --sandbox local.")
+    remedy = remedy.removesuffix(f", {INSTEAD}.")
     if "not installed" in message:
         return absent("docker", message)
     return problem("docker", sentence or message, remedy)

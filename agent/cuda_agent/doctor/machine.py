@@ -10,6 +10,7 @@ from pathlib import Path
 from cuda_agent.config import KEY_VARIABLES
 from cuda_agent.doctor.check import Check, absent, fine, problem
 from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.confinement import Found, find_confinement
 from cuda_agent.sandbox.docker.gpus import Gpu, listed
 from cuda_agent.sandbox.environment import sandbox_environment
 from cuda_agent.sandbox.python import SandboxPython, find_python
@@ -38,12 +39,19 @@ def _python(environ: Mapping[str, str]) -> tuple[list[Check], SandboxPython | No
     except ConfigError as error:
         return [problem("python", str(error), "run `make install`, or set $CUDA_AGENT_PYTHON")], None
     found = [fine("python", f"{python.path}: Python {python.version} with torch {python.torch}")]
+    env = sandbox_environment(python.path, Path("state"), host=environ)
     try:
-        target = choose_target(python, env=sandbox_environment(python.path, Path("state"), host=environ))
+        target = choose_target(python, env=env)
         found.append(fine("target", f"{target.name}: {target.reason}"))
+        found.append(local(find_confinement(python.path, env, gpu=target.name == "cuda")))
     except ConfigError as error:
         found.append(problem("compiler", str(error), "install g++ (Debian, Ubuntu: `sudo apt install g++`)"))
     return found, python
+
+
+def local(found: Found) -> Check:
+    """Say whether anything confines the commands of the sandbox `local`."""
+    return (fine if found.confinement else absent)("local", found.why)
 
 
 def gpu(gpus: list[Gpu], *, has_device: bool) -> Check:

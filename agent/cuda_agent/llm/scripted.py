@@ -101,8 +101,9 @@ def from_file(path: Path, *, replies: int = 0) -> ScriptedModel:
         script = [_reply(number, entry) for number, entry in enumerate(entries, start=1)]
         return ScriptedModel(script, replies=replies)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        said = error.strerror if isinstance(error, OSError) else repr(error)
         raise ConfigError(
-            f"The script {str(path)!r} cannot be read ({error!r}); it must be a JSON list of replies."
+            f"The script {str(path)!r} cannot be read ({said}); it must be a JSON list of replies."
         ) from error
 
 

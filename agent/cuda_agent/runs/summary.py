@@ -1,5 +1,6 @@
 """The end of a run in words a person understands, from what run.json or a Report says."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def run_text(document: Mapping[str, Any], folder: Path) -> str:
     elif document.get("status") != "running":
         lines.append("Verdict:  none: no submission passed the judge")
     lines.append(f"Stopped:  {_stopped(document)}")
+    if document.get("status") in ("interrupted", "failed"):
+        lines.append(f"Go on:    cuda-agent resume {shlex.quote(str(folder))}")
     lines.append(f"Run:      {folder}")
     return "\n".join(lines)
 
@@ -101,7 +104,7 @@ def _stopped(document: Mapping[str, Any]) -> str:
         return str(document["error"]).strip().splitlines()[-1]
     stop = document.get("stop")
     if not stop:
-        return "not yet; it is running or was killed"
+        return "not yet; it is running, or was killed and `cuda-agent resume` goes on with it"
     words = _REASONS.get(stop["reason"], stop["reason"])
     detail = f" ({stop['detail']})" if stop.get("detail") else ""
     turns = document.get("turns", 0)

@@ -37,8 +37,8 @@ def choose_target(
         raise ConfigError(f"the target cuda is not ready: {missing}; use --target cpu or install what is missing")
     if asked == "cuda" or (asked == "auto" and not missing):
         return Target("cuda", f"torch sees {python.device or 'a GPU'} and nvcc is there")
-    why = "asked for" if asked == "cpu" else missing
-    return Target("cpu", f"{why}; C++ is compiled by {compiler}")
+    why = "" if asked == "cpu" else f"{missing}; "
+    return Target("cpu", f"{why}C++ is compiled by {compiler}")
 
 
 def _missing_for_cuda(python: SandboxPython, env: Mapping[str, str]) -> str:

@@ -25,6 +25,10 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
     assert (settings.model, settings.max_turns, settings.polish, settings.target) == ("scripted:b.json", 7, 2, "auto")
 
 
+def test_the_file_has_the_names_of_the_flags(tmp_path: Path) -> None:
+    assert resolve(OPERATOR, environ(tmp_path, "time_limit = 60\n")).time_limit_s == 60
+
+
 def test_the_model_is_builtin_unless_named(tmp_path: Path) -> None:
     assert resolve(OPERATOR, environ(tmp_path)).model == "builtin"
 
@@ -35,6 +39,7 @@ def test_the_model_is_builtin_unless_named(tmp_path: Path) -> None:
         ("turns = 3\n", ["unknown key 'turns'", "settings.toml"]),
         ('run_dir = "x"\n', ["unknown key 'run_dir'"]),
         ("max_turns = 0\n", ["'max_turns'", "0"]),
+        ("time_limit = -1\n", ["'time_limit'", "-1", "--time-limit or"]),
         ('target = "gpu"\n', ["'target'", "'gpu'", "cuda"]),
         ("max_turns = \n", ["settings.toml", "cannot be read"]),
         ('model = "two words"\n', ["'two words'", "builtin", "--api-base"]),

@@ -59,6 +59,12 @@ def test_the_first_row_names_turn_stage_and_time(event: Event, stage: str) -> No
     assert watch.rows(event)[0] == f"turn 2 of 9  {stage}  1:01"
 
 
+def test_a_run_that_goes_on_names_its_model_and_its_limit() -> None:
+    watch = Watch()
+    assert watch.rows(Resumed(4, "m", {"max_turns": 9}), StageStarted(4, "sandbox"))[0] == "turn 4 of 9  sandbox  0 s"
+    assert watch.dashboard.title == "m"
+
+
 def test_a_command_shows_its_time_and_what_it_printed_last_until_it_ends() -> None:
     watch = Watch()
     watch.rows(called("sleep 100\nmore"))

@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tests.unit.agent.fakes import Heard
 
 from cuda_agent.cli.player import LONGEST_S, play, step_through
@@ -27,6 +28,18 @@ def test_no_pause_is_endless_or_negative_and_without_a_speed_there_is_none() -> 
     assert slept == [LONGEST_S, 0.0]
     play(history(0, 4), Heard(), speed=0, sleep=slept.append)
     assert len(slept) == 2
+
+
+@pytest.mark.parametrize("leaving", [EOFError, KeyboardInterrupt])
+def test_who_leaves_without_enter_gets_a_line_of_their_own(
+    capsys: pytest.CaptureFixture[str], leaving: type[BaseException]
+) -> None:
+    def ask(question: str) -> str:
+        print(question, end="")
+        raise leaving
+
+    step_through(history(0, 1), lambda number: True, ask)
+    assert capsys.readouterr().out.endswith(": \n")
 
 
 def test_step_by_step_asks_only_after_what_was_shown() -> None:

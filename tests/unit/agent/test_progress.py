@@ -1,8 +1,13 @@
+import fcntl
+import os
+import struct
+import termios
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cuda_agent.cli.progress import WIDTH, Progress
+from cuda_agent.cli.progress import WIDTH, Progress, width_of
 from cuda_agent.trajectory import CallStarted, Event, Judged, MessageAdded, Notice, Observation
 
 LONG = "word " * 100
@@ -19,6 +24,20 @@ def shown(capsys: pytest.CaptureFixture[str], *events: Event) -> list[str]:
 def judged(speedup: float | None, *, status: str = "win", final: bool = False, submission: str = "a") -> Judged:
     report: dict[str, Any] = {"status": status, "final": final, "submission_sha256": submission, "reason": "off by 3"}
     return Judged(1, report | ({"speedup": {"compile": {"median": speedup}}} if speedup else {}))
+
+
+@pytest.mark.parametrize(("columns", "width"), [(80, 80), (300, WIDTH), (20, WIDTH), (0, WIDTH)])
+def test_lines_are_no_wider_than_the_terminal(columns: int, width: int) -> None:
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(slave, "w") as terminal:
+        assert width_of(terminal) == width
+    os.close(master)
+
+
+def test_lines_for_a_pipe_have_the_usual_width(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w") as out:
+        assert width_of(out) == WIDTH
 
 
 @pytest.mark.parametrize("text", [LONG, ONE_WORD, "a\x1b[31mb\n" + LONG])

@@ -35,7 +35,7 @@ def test_a_gpu_and_nvcc_are_cuda(tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path / 'bin'}:{HERE['PATH']}"}
     target = choose_target(WITH_GPU, env=env)
     assert (target.name, target.reason) == ("cuda", "torch sees NVIDIA H200 and nvcc is there")
-    assert choose_target(WITH_GPU, env=env, asked="cpu").reason.startswith("asked for")
+    assert choose_target(WITH_GPU, env=env, asked="cpu").reason.startswith("C++ is compiled by ")
 
 
 def test_cuda_that_is_asked_for_and_not_ready_is_refused() -> None:

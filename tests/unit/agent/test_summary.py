@@ -106,6 +106,7 @@ def test_how_it_ended_is_in_the_status_the_code_and_the_words(
     text = run_text(made.document, run.path)
     assert "no submission passed" in text
     assert "because) after 1 turn\n" in text
+    assert ("\nGo on:    cuda-agent resume " in text) == (status != "done")
 
 
 def test_a_verdict_of_the_loop_is_never_shown_as_a_final_one(tmp_path: Path) -> None:

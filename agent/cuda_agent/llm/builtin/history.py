@@ -34,10 +34,12 @@ COMMANDS = {
     Purpose.PROFILE: "python3 -m utils.profiling --json",
 }
 _PACK = (
-    ' | tail -n 1 | python3 -c "import base64, sys, zlib; '
-    "print('packed:' + base64.b64encode(zlib.compress(sys.stdin.buffer.read(), 9)).decode())\""
+    ' | tail -n 1 | python3 -c "import base64, json, sys, zlib; text = sys.stdin.buffer.read(); '
+    "print('packed:' + base64.b64encode(zlib.compress(text, 9)).decode()); "
+    "report = json.loads(text) if text[:1] == b'{' else {}; "
+    "print(report.get('status', ''), report.get('reason', ''), sep=': ')\""
 )
-"""For an answer too long for the tool's output: its last line, compressed."""
+"""For an answer too long for the tool's output: its last line, compressed, and for a person what it comes to."""
 _PACKED = re.compile(r"packed:([A-Za-z0-9+/=]+)")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cuda_agent_tools.sandbox import SandboxError
 
-INSTEAD = "or use --sandbox local"
+INSTEAD = "or run with --sandbox local"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.agent.debugger.table import Open, raises
 from tests.unit.agent.fakes import DONE, call, calls, report
 
-from cuda_agent.debugger.screen import plain
+from cuda_agent.debugger.screen import WIDTH, plain
 from cuda_agent.errors import UsageError
 from cuda_agent.llm.model import Reply, ToolCall, Usage
 from cuda_agent_judge.report import OutputError, Report
@@ -18,6 +18,7 @@ ESCAPES = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J \u202ebidi \r\x08\0 end"
 MISTAKES = [
     ("nonsense", "no command 'nonsense'"),
     ("until", "whole number"),
+    ("goto", "from 0 on."),
     ("until x", "'x'"),
     ("until -1", "'-1'"),
     ("until 1", "in turn 1 already"),
@@ -51,6 +52,7 @@ MISTAKES = [
     ("set polish -1", "from 0 on"),
     ("run", "run needs a tool"),
     ("run Nothing {}", "run needs a tool"),
+    ("run Write", "must be a JSON object, as in"),
     ("run Write [1]", "must be a JSON object"),
     ('run Write {"text"', "must be a JSON object"),
     ("help nonsense", "no command 'nonsense'"),
@@ -70,8 +72,8 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(sit: Open, line: str, sai
     text = table.talk(line, "print")
     mistakes = [part for part in table.written if part.startswith("***")]
     assert len(mistakes) == 1, text
-    assert re.search(re.escape(said), mistakes[0], re.I), mistakes
-    assert "\n" not in mistakes[0]
+    assert re.search(re.escape(said), " ".join(mistakes[0].split()), re.I), mistakes
+    assert all(len(line) <= WIDTH for line in mistakes[0].split("\n"))
     assert "\x1b" not in mistakes[0]
     assert "call 1 of 1: Write" in text  # the session goes on
     assert table.agent.messages == before
@@ -118,11 +120,23 @@ def test_a_reply_is_shown_with_its_reasoning(sit: Open) -> None:
     assert "text: A" in text
 
 
+def test_there_is_no_turn_before_the_first(sit: Open) -> None:
+    assert "*** The run is at its beginning" in sit([DONE]).talk("back")
+
+
+def test_a_time_limit_that_is_over_already_is_said_to_be(sit: Open) -> None:
+    assert "ends after 1e-09 s in all; they are over" in sit([DONE]).talk("set time_limit 1e-9")
+
+
+def test_deleting_where_nothing_is_to_delete_says_so(sit: Open) -> None:
+    assert "There are no breakpoints" in sit([DONE]).talk("delete")
+
+
 def test_tokens_by_part_say_what_is_counted_and_what_estimated(sit: Open) -> None:
     counted = Reply(tool_calls=(call("Write", "a", text="A"),), usage=Usage(1000, 50, 200, 0.25))
     table = sit([counted, DONE])
     text = table.talk("s", "p tokens", "p budget")
-    assert "1,000 in the last request, as the provider counted; the parts are estimated" in text
+    assert "1,000 in the last request, as the provider counted; the parts are estimated" in " ".join(text.split())
     parts = dict(re.findall(r"^(\w[\w ]*?)  +about ([\d,]+)", text, re.M))
     assert {"system", "tools", "task", "model", "observations"} <= set(parts)
     assert 990 <= sum(int(one.replace(",", "")) for one in parts.values()) <= 1010

@@ -64,7 +64,7 @@ def test_every_kind_has_a_text_here() -> None:
 def test_what_a_person_reads_is_one_sentence_with_a_remedy(kind: str, text: str) -> None:
     message = str(explained(RuntimeError(text), "unix:///var/run/docker.sock", find=lambda name: f"/usr/bin/{name}"))
     assert "\n" not in message
-    assert message.endswith("or use --sandbox local.")
+    assert message.endswith("or run with --sandbox local.")
     assert next(failure.remedy for failure in FAILURES if failure.name == kind) in message
 
 

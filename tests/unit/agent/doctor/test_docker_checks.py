@@ -26,6 +26,7 @@ def test_a_daemon_that_cannot_be_used_is_a_problem_with_its_remedy(
     said: str, program: str | None, state: State, words: str
 ) -> None:
     check = unreachable(str(explained(OSError(said), "unix:///var/run/docker.sock", find=lambda name: program)))
+    assert "--sandbox" not in check.remedy  # nobody asked for one
     assert check.state == state
     assert words in (check.remedy or check.said)
 

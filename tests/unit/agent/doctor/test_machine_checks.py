@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cuda_agent.doctor.check import State
-from cuda_agent.doctor.machine import disk, gpu, keys, nvcc_version, toolkit, torch_cuda
+from cuda_agent.doctor.check import Check, State
+from cuda_agent.doctor.machine import disk, gpu, keys, local, nvcc_version, toolkit, torch_cuda
+from cuda_agent.sandbox.confinement import Confinement, Found
 from cuda_agent.sandbox.docker.gpus import Gpu
 from cuda_agent.sandbox.python import SandboxPython
 
@@ -53,6 +54,12 @@ def test_a_gpu_without_a_working_driver_is_a_problem(gpus: list[Gpu], has_device
 @pytest.mark.parametrize(("version", "cuda"), [("2.11.0+cu130", "13.0"), ("2.10.0+cu128", "12.8"), ("2.13.0+cpu", "")])
 def test_torch_s_version_names_its_cuda(version: str, cuda: str) -> None:
     assert torch_cuda(version) == cuda
+
+
+def test_what_confines_commands_is_said_and_nothing_is_no_problem() -> None:
+    confined = Confinement("/usr/bin/bwrap", "/usr/bin/python3", (), (), ())
+    assert local(Found(confined, "confined by bwrap")) == Check("local", State.FINE, "confined by bwrap")
+    assert local(Found(None, "unconfined: install it")) == Check("local", State.ABSENT, "unconfined: install it")
 
 
 def test_keys_are_named_and_never_shown() -> None:
