@@ -18,8 +18,6 @@ TimeLimit = Annotated[
 ]
 Polish = Annotated[int | None, typer.Option(help="So many more turns once the target is reached.")]
 _NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
-
-_NO_SETTINGS = ("run", "turn", "run_dir", "plain", "as_json")
 """Of the arguments below; the others are settings by name."""
 
 
