@@ -27,6 +27,8 @@ _DEVICES = ("/dev/nvidia*", "/dev/nvidia-caps", "/dev/dri")
 """A GPU's, where there is one; of the rest only what every program expects (null, random, tty, ...) is there."""
 _KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr")
 """Of /proc, where root could change the machine itself: read-only."""
+_TEMPORARY = ("/tmp", "/var/tmp")
+"""Inside, the sandbox's own; what else lies there, a home even, is out of sight."""
 _RUNNING_SYSTEM = ("/run/opengl-driver", "/run/current-system", "/run/systemd/resolve")
 """What some systems keep in /run and programs need."""
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_PTRACE")
@@ -76,15 +78,16 @@ class Confinement:
             words += ["--dev-bind", device, device]
         for name in (f"/proc/{name}" for name in _KERNEL):
             words += ["--ro-bind-try", name, name]
-        for folder in self.hidden:
+        hidden = [folder for folder in self.hidden if not any(_lies_in(folder, other) for other in _TEMPORARY)]
+        for folder in hidden:
             words += ["--tmpfs", folder]
-        for folder in ("/tmp", "/var/tmp"):
+        for folder in _TEMPORARY:
             words += ["--bind", temporary, folder]
         for path in (*self.shown, *readable):
             words += ["--ro-bind", path, path]
         for path in (state_dir, workspace):
             words += ["--bind", path, path]
-        for folder in self.hidden:  # what is written there would be gone with the command
+        for folder in hidden:  # what is written there would be gone with the command
             words += ["--remount-ro", folder]
         return [*words, "--chdir", "/", "--", *argv]
 
@@ -109,7 +112,7 @@ def find_confinement(python: Path, env: Mapping[str, str], *, gpu: bool = False)
     if bwrap is None:
         return Found(None, f"unconfined: {INSTALL}")
     hidden = _hidden()
-    covered = (*hidden, "/tmp", "/var/tmp")
+    covered = (*hidden, *_TEMPORARY)
     needed = [*_of_python(python), *_of_toolchain(env), *_RUNNING_SYSTEM]
     confinement = Confinement(
         bwrap,

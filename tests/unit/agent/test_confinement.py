@@ -46,7 +46,7 @@ def sh(sandbox: LocalSandbox, script: str, *words: str) -> tuple[int | None, str
 
 @confined
 def test_hidden_folders_are_empty_but_for_what_the_tools_need(sandbox: LocalSandbox, confinement: Confinement) -> None:
-    assert sh(sandbox, 'ls -A "$1"', HERE) == (0, "")
+    assert sh(sandbox, 'ls -A "$1" 2>/dev/null || true', HERE) == (0, "")  # in /tmp it is not even there
     for folder in confinement.hidden:
         needed = {Path(path).relative_to(folder).parts[0] for path in confinement.shown if path.startswith(folder)}
         seen = set(sh(sandbox, 'ls -A "$1"', folder)[1].split("\n")) - {""}
