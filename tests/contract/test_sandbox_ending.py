@@ -106,9 +106,13 @@ def test_a_host_that_dies_takes_its_commands_along(
     ) as host:
         assert host.stdout is not None
         assert host.stdout.readline() == b"started\n"
-        assert len(processes.left()) >= 2
+        limit = time.monotonic() + 30  # the second one is started after the word
+        while len(processes.left()) < 2 and time.monotonic() < limit:
+            time.sleep(0.02)
+        seen = processes.left()
         host.send_signal(number)
         host.wait()
+    assert len(seen) >= 2
     assert wait_until_none_is_left(processes) == []
 
 
