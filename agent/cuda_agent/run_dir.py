@@ -9,7 +9,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,9 +144,35 @@ class RunDir:
             fresh.rename(self.best)
             shutil.rmtree(old, ignore_errors=True)
 
+    @contextmanager
+    def best_kept_aside(self, turn: int) -> Iterator[None]:
+        """Keep what is in best/ as best-until-turn-N/ if a `with` block, which leaves turn N, puts anything else there.
+
+        Raises:
+            DiskError: there was no room; best/ stands.
+        """
+        if not self.best.exists():
+            yield
+            return
+        aside, number = self.path / f"best-until-turn-{turn}", 2
+        while aside.exists():
+            aside, number = self.path / f"best-until-turn-{turn}-{number}", number + 1
+        with files.writing(aside):
+            shutil.copytree(self.best, aside)
+        yield
+        if _report_in(self.best) == _report_in(aside):
+            shutil.rmtree(aside, ignore_errors=True)
+
     def drop_best(self) -> None:
         """Remove best/: what stood there was refuted."""
         shutil.rmtree(self.best, ignore_errors=True)
+
+
+def _report_in(best: Path) -> bytes | None:
+    try:
+        return (best / "report.json").read_bytes()
+    except OSError:
+        return None
 
 
 def refuse_existing(path: Path | None) -> None:

@@ -61,7 +61,8 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     session.trajectory.add(Rewound(turn, left))
     run.restoring.unlink(missing_ok=True)
     session.workspace.snapshots.reset(turn)
-    session.agent.restore(memory)
+    with run.best_kept_aside(left):
+        session.agent.restore(memory)
     return lost
 
 

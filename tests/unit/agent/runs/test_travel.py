@@ -92,6 +92,24 @@ def test_going_back_makes_everything_what_it_was(driven: Callable[[list[Entry], 
     assert (run.best / "model_new.py").read_text() in ("version 3", "version 5")
 
 
+def test_the_best_that_no_longer_counts_is_kept_aside(driven: Callable[[list[Entry], Drive], RunDir]) -> None:
+    def drive(session: Session) -> None:
+        take(session, 3)
+        best = session.run.best
+        travel.go_to(session, 2)
+        assert best.exists()
+        assert not list(session.run.path.glob("best-until*"))  # it still counts
+        take(session, 1)
+        travel.go_to(session, 1)
+        assert not best.exists()
+        session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
+
+    run = driven([version(3), DONE, version(4), version(5)], drive)
+    aside = run.path / "best-until-turn-3"
+    assert (aside / "model_new.py").read_text() == "version 3"
+    assert json.loads((aside / "report.json").read_text())["status"] in ("win", "tie", "slower")
+
+
 def test_one_can_go_back_to_the_very_beginning_and_in_the_middle_of_a_turn(
     driven: Callable[[list[Entry], Drive], RunDir],
 ) -> None:
