@@ -25,6 +25,7 @@ step
 skip it is not the unrolling: the inner loop walks down a column
 sh sed -i -e '4s/.*/{LOOPS[0]}/' -e '5s/.*/{LOOPS[1]}/' kernels/scale_rows.cpp
 say I exchanged the loops in kernels/scale_rows.cpp: neighbours in memory belong into the inner loop.
+delete 1
 next
 diff 2 4
 print ledger
