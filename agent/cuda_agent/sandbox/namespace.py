@@ -11,6 +11,7 @@ import subprocess
 from contextlib import suppress
 
 from cuda_agent.sandbox.confinement import Confinement
+from cuda_agent.sandbox.spawning import out_of_reach
 from cuda_agent_tools.sandbox import SandboxError
 
 HOLD = """
@@ -38,16 +39,17 @@ class PidNamespace:
         argv = [confinement.python, "-I", "-S", "-c", HOLD]
         places = {"workspace": workspace, "state_dir": state_dir}
         words = confinement.wrap(argv, **places, options=("--unshare-pid", "--as-pid-1", "--info-fd", str(tell)))
-        self._process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            pass_fds=[tell],
-            start_new_session=True,
-        )
+        with out_of_reach():
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},
+                cwd="/",
+                pass_fds=[tell],
+                start_new_session=True,
+            )
         os.close(tell)
         self.descriptors: tuple[int, ...] = ()
         """For whoever starts a command in it."""

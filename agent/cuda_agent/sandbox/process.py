@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from cuda_agent.sandbox.command import CHUNK, Capture, Command
+from cuda_agent.sandbox.spawning import out_of_reach
 from cuda_agent_tools.sandbox import ExecResult, SandboxError
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -88,17 +89,18 @@ class Supervised:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                return ours, subprocess.Popen(
-                    [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
-                    stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env={},  # the command may read its parent's environment
-                    cwd="/",
-                    pass_fds=[theirs.fileno(), *self._passed],
-                    start_new_session=True,  # Ctrl-C is for the host, which then ends this one
-                    bufsize=0,
-                )
+                with out_of_reach():
+                    return ours, subprocess.Popen(
+                        [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
+                        stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        env={},  # the command may read its parent's environment
+                        cwd="/",
+                        pass_fds=[theirs.fileno(), *self._passed],
+                        start_new_session=True,  # Ctrl-C is for the host, which then ends this one
+                        bufsize=0,
+                    )
             except OSError as error:
                 ours.close()
                 raise SandboxError(

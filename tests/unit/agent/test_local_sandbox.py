@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -127,3 +128,28 @@ def test_a_command_that_deletes_the_workspace_loses_the_sandbox(tmp_path: Path) 
         pytest.raises(SandboxLost),
     ):
         sandbox.exec(["bash", "-c", 'cd /; rm -rf "$1"', "bash", sandbox.workspace])
+
+
+FLOODED = """
+import os, signal, threading, time
+from cuda_agent.sandbox.command import Command
+from cuda_agent.sandbox.process import Supervised
+signal.signal(signal.SIGINT, lambda number, frame: None)
+def flood():
+    while True:
+        os.killpg(0, signal.SIGINT)
+        time.sleep(0.0003)
+threading.Thread(target=flood, daemon=True).start()
+command = Command(("true",), "/", {"PATH": os.environ["PATH"]}, b"", 60.0, 1000)
+print({Supervised(command).run(None).exit_code for _ in range(40)})
+"""
+
+
+def test_what_a_terminal_sends_while_a_command_is_started_does_not_end_it() -> None:
+    # Whoever is asked at Ctrl-C and goes on must find the command unharmed.
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", FLOODED],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, start_new_session=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "{0}\n", done.stderr
