@@ -79,9 +79,10 @@ def test_temporary_files_are_kept_between_commands_and_are_not_the_machine_s(
     sandbox: LocalSandbox, tmp_path: Path
 ) -> None:
     (tmp_path / "private").write_text("the machine's")
-    assert sh(sandbox, 'echo kept > /tmp/note; cat "$1"', str(tmp_path / "private"))[0] == 1
-    assert sh(sandbox, 'cat /var/tmp/note "$TMPDIR/note"') == (0, "kept\nkept\n")
-    assert not Path("/tmp/note").exists()
+    note = f"note-{os.urandom(8).hex()}"
+    assert sh(sandbox, 'echo kept > "/tmp/$2"; cat "$1"', str(tmp_path / "private"), note)[0] == 1
+    assert sh(sandbox, 'cat "/var/tmp/$1" "$TMPDIR/$1"', note) == (0, "kept\nkept\n")
+    assert not Path("/tmp", note).exists()
 
 
 @confined
