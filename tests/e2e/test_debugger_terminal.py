@@ -51,9 +51,9 @@ SCRIPT = [
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
-    # The example at a sixteenth of its size: what is shown is the same, and it takes a third of the time.
+    # The example at a quarter of its size: what is shown is the same in less time, and the win is as clear.
     source = (EXAMPLE / "model.py").read_text(encoding="utf-8")
-    (tmp_path / "model.py").write_text(SIZES.sub(lambda found: str(int(found[0]) // 4), source))
+    (tmp_path / "model.py").write_text(SIZES.sub(lambda found: str(int(found[0]) // 2), source))
     return tmp_path
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,15 +87,6 @@ def test_a_command_that_stops_its_supervisor_is_killed_in_the_end() -> None:
     assert [pid for pid in map(int, result.stdout.split()) if runs(pid)] == []
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    # A process that a shell started with & ignores SIGINT, and so would this one.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_the_middle_of_a_command_leaves_nothing(tmp_path: Path) -> None:
     with LocalSandbox(workspace=tmp_path / "w", state_dir=tmp_path / "s", python=PYTHON) as sandbox:
         pids: list[int] = []

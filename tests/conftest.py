@@ -1,0 +1,14 @@
+"""What all tests of the host need."""
+
+import signal
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_as_in_a_terminal() -> None:
+    """A process that was started in the background or by nohup ignores some signals, and so would all its children."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL),
+                            (signal.SIGHUP, signal.SIG_DFL)):  # fmt: skip
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
