@@ -20,7 +20,8 @@ WRONG = {
     ),
     "memo by sampled values": (
         model_new(
-            "k = float(x[::8].sum())\nif k not in self.m: self.m[k] = torch.relu(x) * 2\nreturn self.m[k].clone()",
+            # One element in 2048 is looked at: that the one changed is among those is as improbable.
+            "k = float(x[0, ::8].sum())\nif k not in self.m: self.m[k] = torch.relu(x) * 2\nreturn self.m[k].clone()",
             init="self.m = {}",
         ),
         "incorrect",
