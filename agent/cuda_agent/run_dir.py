@@ -33,6 +33,8 @@ class RunDir:
         self.snapshots = path / "snapshots"
         self.best = path / "best"
         self.restoring = path / ".restoring"
+        self.shell_left = path / ".shell.state"
+        """The shell's state that a dead process left, until it stands in the next sandbox."""
         """There while the workspace is being put back: it is neither the old one nor the new one."""
         self.reserve = path / ".reserve"
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.e2e.program import ROOT, SOURCES, environment
@@ -15,12 +16,13 @@ from cuda_agent.history import read
 from cuda_agent.trajectory import CallStarted, Judged, MessageAdded, Observation, RunStarted, Stopped, TurnEnded
 
 PROGRAM = Path(__file__).with_name("killed_run.py")
-KILLS = 10
+KILLS, LEAST_KILLS = 10, 5
+"""On a fast machine a run may end before its last kill."""
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
-    """A run that was killed at ten random moments and came to its end."""
+    """A run that was killed at random moments, ten at most, and came to its end."""
     run = tmp_path_factory.mktemp("ein lauf") / "run"
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(run), str(request.param), str(KILLS)],
@@ -35,7 +37,7 @@ def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_the_run_ends_as_one_that_was_not_killed(ended: tuple[Path, dict[str, object]]) -> None:
     run, told = ended
     assert told["exit_code"] == 0
-    assert told["kills"] == KILLS
+    assert cast(int, told["kills"]) >= LEAST_KILLS
     document = json.loads((run / "run.json").read_text())
     assert document["stop"]["reason"] == "target_reached"
     assert (document["result"]["status"], document["result"]["final"]) == ("win", True)
@@ -47,7 +49,7 @@ def test_the_run_ends_as_one_that_was_not_killed(ended: tuple[Path, dict[str, ob
 
 def test_no_event_that_was_written_is_lost(ended: tuple[Path, dict[str, object]]) -> None:
     run, told = ended
-    assert told["kept"] == [True] * KILLS
+    assert told["kept"] == [True] * cast(int, told["kills"])
     assert sum(isinstance(event, RunStarted) for event in read(run / "trajectory.jsonl")) == 1
 
 

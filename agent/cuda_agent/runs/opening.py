@@ -66,6 +66,7 @@ class Opening:
             self._rebuilt = True
         else:
             self.workspace.restore_shell(snapshot, left=self._past.shell_state)
+        self._beginning.run.shell_left.unlink(missing_ok=True)
 
     def brief(self, agent: Agent, report: Report, rules: Rules) -> None:
         """Tell the model its task, or let the agent know what it knew.

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cuda_agent import files
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
@@ -103,8 +104,20 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         turn=max(found.turns, default=0),
         replies=_replies(history),
         workspaces=tuple(one.workspace for one in sandboxes),
-        shell_state=left_behind(Path(last.state_dir), SHELL_FILE) if last and last.kind == "local" else None,
+        shell_state=_shell_left(run, last) if last and last.kind == "local" else None,
     )
+
+
+def _shell_left(run: RunDir, last: SandboxStarted) -> bytes | None:
+    """Return the shell's state of a dead process, and keep it.
+
+    Its directory goes when the next sandbox is made, and whoever makes that may die before the state stands there.
+    """
+    left = left_behind(Path(last.state_dir), SHELL_FILE)
+    if left is not None:
+        files.replace(run.shell_left, left)
+        return left
+    return run.shell_left.read_bytes() if run.shell_left.exists() else None
 
 
 def _replies(history: History) -> dict[str, int]:
