@@ -189,12 +189,24 @@ class Container:
             raise self._gone(error) from error
 
     def _gone(self, error: BaseException) -> SandboxError:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if isinstance(error, NotFound) or status == 409:
+        if isinstance(error, NotFound) or self._ended_meanwhile(error):
             return SandboxLost(f"the sandbox's container {self.name} is gone or no longer runs; start the run again")
         if isinstance(error, APIError):
             return SandboxError(f"the sandbox starts no more commands: {self._engine.explained(error)}")
         return SandboxLost(f"the sandbox is lost: {self._engine.explained(error)}")
+
+    def _ended_meanwhile(self, error: BaseException) -> bool:
+        """Say whether an error tells of a container that ended between two requests, which some daemons call theirs."""
+        status = getattr(getattr(error, "response", None), "status_code", 0)
+        if status == 409 or "is not running" in str(error):
+            return True
+        if not isinstance(error, APIError) or status < 500:
+            return False
+        try:
+            state = self._engine.api.inspect_container(self.name)["State"]
+        except ERRORS:
+            return True
+        return not state["Running"] or bool(state.get("Dead"))
 
     def _remove(self) -> None:
         """Remove it, running or not, and wait until it is gone; what fails is left to the daemon and the next start."""
