@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from cuda_agent.cli.standing import Standing
 from cuda_agent.operators import MAIN
 from cuda_agent.trajectory import (
     CallStarted,
@@ -74,8 +75,7 @@ class Dashboard:
         self._since = self._start
         self._tail = b""
         self._plan: Sequence[Mapping[str, Any]] = ()
-        self._passed: dict[str, tuple[bool, bool, float]] = {}
-        """By submission: whether it has a final win, a final verdict, and its speedup."""
+        self._standing = Standing()
         self._curve: list[float] = []
         self._baseline = ""
         self._tokens_in = self._tokens_out = 0
@@ -141,17 +141,10 @@ class Dashboard:
         self._cost = None if cost is None or self._cost is None else self._cost + float(cost)
 
     def _judged(self, report: Mapping[str, Any]) -> None:
-        headline = report.get("headline", "compile")
-        one = report.get("speedup", {}).get(headline)
-        status, key = report.get("status"), str(report.get("submission_sha256", ""))
-        if one is not None and status in ("win", "tie", "slower") and math.isfinite(one["median"]):
-            final = bool(report.get("final"))
-            self._baseline = side_name(headline)
-            self._passed[key] = (final and status == "win", final, float(one["median"]))
-        elif status != "inconclusive":
-            self._passed.pop(key, None)  # refuted: it is the best no more
-        if self._passed:
-            self._curve.append(max(self._passed.values())[-1])
+        if self._standing.hear(report):
+            self._baseline = side_name(report.get("headline", "compile"))
+        if (best := self._standing.best) is not None:
+            self._curve.append(best)
 
     def _where(self) -> str:
         turn = f"turn {self._turn}" + (f" of {self._max_turns}" if self._max_turns else "")
@@ -175,7 +168,7 @@ class Dashboard:
         return f"plan  {marks.done} {done}/{len(self._plan)}  {'  '.join(steps)}"
 
     def _best(self, marks: Marks) -> str:
-        if not self._passed:
+        if self._standing.best is None:
             return ""
         return f"best  {self._curve[-1]:.3g}x over {self._baseline}  {curve(self._curve, marks)}"
 

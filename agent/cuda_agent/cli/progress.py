@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from cuda_agent.cli.standing import Standing
 from cuda_agent.terminal import plain
 from cuda_agent.trajectory import (
     CallStarted,
@@ -52,8 +53,7 @@ class Progress:
         """`width` is in columns; left out, it is the terminal's, as far as lines go."""
         self._file = sys.stderr if to_stderr else sys.stdout
         self._width = width_of(self._file) if width is None else width
-        self._passed: dict[str, tuple[bool, bool, float]] = {}
-        """By submission: whether it has a final win, a final verdict, and its speedup."""
+        self._standing = Standing()
 
     def line(self, text: str) -> None:
         """Print one line at once."""
@@ -110,10 +110,10 @@ class Progress:
         kind = "final verdict" if report.get("final") else "verdict"
         headline = report.get("headline", "compile")
         one = report.get("speedup", {}).get(headline)
-        self._remember(report, one)
+        self._standing.hear(report)
         if one is None:
             return f"{kind}: {report['status']}: {report.get('reason', '')}"
-        best = max(self._passed.values(), default=(False, False, 0.0))[-1]
+        best = self._standing.best or 0.0
         more = f" (best so far {best:.3g}x)" if best not in (0.0, one["median"]) else ""
         return f"{kind}: {report['status']}, {one['median']:.3g}x over {side_name(headline)}{more}"
 
@@ -128,14 +128,6 @@ class Progress:
             return lines
         kept = _lines_of(shown, self._width - len(_MORE), whole_words=False)[:most]
         return [*kept[:-1], kept[-1] + _MORE]
-
-    def _remember(self, report: Mapping[str, Any], one: Mapping[str, float] | None) -> None:
-        key = report.get("submission_sha256", "")
-        if one is not None and report["status"] in ("win", "tie", "slower"):
-            final = bool(report.get("final"))
-            self._passed[key] = (final and report["status"] == "win", final, one["median"])
-        elif report["status"] != "inconclusive":
-            self._passed.pop(key, None)
 
 
 def _call(arguments: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuda_agent.terminal import plain
+from cuda_agent.terminal import box, plain
 from cuda_agent.trajectory import (
     CallChanged,
     CallStarted,
@@ -18,8 +18,6 @@ from cuda_agent.trajectory import (
     RunStarted,
     Stopped,
 )
-
-_MARKS = {"completed": "x", "in_progress": ">"}
 
 
 def lines(event: Event) -> list[str]:
@@ -88,7 +86,7 @@ def _items(items: Sequence[Mapping[str, Any]]) -> list[str]:
     shown: list[str] = []
     for item in items:
         if "content" in item:
-            shown.append(f"  [{_MARKS.get(item.get('status', ''), ' ')}] {item['content']}")
+            shown.append(f"  {box(item.get('status'))} {item['content']}")
         elif "old_string" in item and "new_string" in item:
             shown += [f"  - {line}" for line in str(item["old_string"]).splitlines()]
             shown += [f"  + {line}" for line in str(item["new_string"]).splitlines()]

@@ -9,7 +9,6 @@ from cuda_agent import terminal
 from cuda_agent.llm.model import ToolCall
 
 WIDTH = 80
-_MARKS = {"completed": "x", "in_progress": ">"}
 MAX_VALUE_LINES = 12
 """Of one argument where a call is shown in passing."""
 
@@ -77,7 +76,7 @@ def _value_lines(key: str, value: Any, most: int | None) -> list[str]:
 def todo_lines(items: Iterable[Any]) -> list[str]:
     """Return a plan as a list to tick off."""
     return [
-        f"[{_MARKS.get(str(item.get('status')), ' ')}] {one_line(str(item.get('content', '')), WIDTH - 8)}"
+        f"{terminal.box(item.get('status'))} {one_line(str(item.get('content', '')), WIDTH - 8)}"
         for item in items
         if isinstance(item, Mapping)
     ]

@@ -1,10 +1,11 @@
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cuda_agent.sandbox.local import LocalSandbox
+from cuda_agent_tools.bash import Bash
 
 
 @pytest.fixture
@@ -18,3 +19,14 @@ def sandbox(tmp_path: Path) -> Iterator[LocalSandbox]:
 @pytest.fixture
 def workspace(sandbox: LocalSandbox) -> Path:
     return Path(sandbox.workspace)
+
+
+@pytest.fixture
+def bash(sandbox: LocalSandbox) -> Callable[..., str]:
+    """Runs a command in one session, and returns what a model is told."""
+    tool = Bash(sandbox)
+
+    def run(command: str, **more: object) -> str:
+        return tool.run({"command": command, **more}).text
+
+    return run

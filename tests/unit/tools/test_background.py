@@ -3,22 +3,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.bash import Bash
 
 Run = Callable[..., str]
-
-
-@pytest.fixture
-def bash(sandbox: LocalSandbox) -> Run:
-    tool = Bash(sandbox)
-
-    def run(command: str, **more: object) -> str:
-        return tool.run({"command": command, **more}).text
-
-    return run
 
 
 def start(bash: Run, command: str) -> tuple[str, str]:

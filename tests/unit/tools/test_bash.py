@@ -14,16 +14,6 @@ from cuda_agent_tools.tool import ToolError
 Run = Callable[..., str]
 
 
-@pytest.fixture
-def bash(sandbox: LocalSandbox) -> Run:
-    tool = Bash(sandbox)
-
-    def run(command: str, **more: object) -> str:
-        return tool.run({"command": command, **more}).text
-
-    return run
-
-
 def test_output_comes_back(bash: Run) -> None:
     assert bash("echo hello") == "hello"
 
