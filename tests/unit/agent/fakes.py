@@ -8,7 +8,9 @@ from typing import Any
 
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply, ToolCall
+from cuda_agent.snapshots import Entry, Snapshots
 from cuda_agent.trajectory import Event
+from cuda_agent.workspace import Captured
 from cuda_agent_judge.report import Interval, Report, Status
 from cuda_agent_tools.sandbox import DEFAULT_MAX_BYTES, ExecResult
 from cuda_agent_tools.tool import ToolError, ToolResult
@@ -57,6 +59,17 @@ class FakeSandbox:
         file = Path(self.workspace, path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
+
+
+def capturing(store: Snapshots, files: Mapping[str, bytes]) -> Callable[[int], Captured]:
+    """What keeps these files, as they are by then, at the end of each turn."""
+
+    def capture(turn: int) -> Captured:
+        tree = {name: Entry("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
+        kept = store.record(turn, tree)
+        return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
+
+    return capture
 
 
 def report(status: Status, speedup: float | None = None, *, final: bool = False, **more: Any) -> Report:

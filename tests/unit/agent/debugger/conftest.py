@@ -1,15 +1,15 @@
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from tests.unit.agent.debugger.table import Files, Open, Table, TypedLines
-from tests.unit.agent.fakes import FakeJudge, FakeSandbox, Heard, Profile, Write
+from tests.unit.agent.fakes import FakeJudge, FakeSandbox, Heard, Profile, Write, capturing
 
 from cuda_agent.config import Settings
 from cuda_agent.debugger.console import Console
-from cuda_agent.judging import Submission
 from cuda_agent.llm.scripted import Entry, ScriptedModel
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
@@ -26,10 +26,9 @@ from cuda_agent.runs.clock import Clock
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.session import Session
 from cuda_agent.runs.signals import Signals
-from cuda_agent.snapshots import Entry as Name
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import RunStarted, SandboxStarted, Trajectory
-from cuda_agent.workspace import Captured, Workspace
+from cuda_agent.workspace import Workspace
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.background import Jobs
 
@@ -42,19 +41,69 @@ def keeping_of(
     """The workspace, and who keeps it: by real commands, or from the files in hand."""
     store = Snapshots(run.snapshots)
     workspace = Workspace(sandbox, store, python=sys.executable)
-
-    def capture(turn: int) -> Captured:
-        tree = {name: Name("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
-        kept = store.record(turn, tree)
-        return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
-
-    return workspace, Keeping(workspace.capture if real else capture, trajectory)
+    return workspace, Keeping(workspace.capture if real else capturing(store, files), trajectory)
 
 
 def feed(judge: FakeJudge, steps: Sequence[Sequence[Report]]) -> None:
     """Let the judge's records hold these reports, some more at each look."""
     queue = [list(some) for some in steps]
     cast(Any, judge).new_steps = lambda: queue.pop(0) if queue else []
+
+
+def begin(agent: Agent, settings: Settings, sandbox: FakeSandbox, trajectory: Trajectory) -> None:
+    """Take the run to where its model is asked first."""
+    trajectory.add(RunStarted("op", "0", "scripted", settings.model_dump(mode="json"), {}))
+    trajectory.add(SandboxStarted(0, "local", sandbox.workspace, sandbox.state_dir))
+    agent.say("You are helpful.", role="system")
+    agent.say("Optimise this.")
+    agent.briefed()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a session is made of besides its script."""
+
+    run: RunDir
+    sandbox: FakeSandbox
+    files: Files
+    judge: FakeJudge
+    trajectory: Trajectory
+
+    def session(self, model: ScriptedModel, tools: Sequence[Any], limits: Limits, *, real_files: bool) -> Session:
+        """Put them together; the model is asked next."""
+        signals = Signals()
+        clock = Clock(None, signals)
+        settings = Settings(operator=MODEL)
+        referee = Referee(self.judge, self.run, self.trajectory, finals=limits.finals)
+        calls = Calls([Write(self.files), Profile(self.judge, self.files), *tools], self.trajectory)
+        workspace, keeping = keeping_of(self.run, self.sandbox, self.files, self.trajectory, real=real_files)
+        agent = Agent(
+            model=model,
+            calls=calls,
+            referee=referee,
+            prompts=Prompts(prompts_dir()),
+            trajectory=self.trajectory,
+            keeping=keeping,
+            limits=limits,
+            time_left=clock.left,
+        )
+        begin(agent, settings, self.sandbox, self.trajectory)
+        return Session(
+            agent,
+            Chair(agent, settings, self.sandbox, self.trajectory, {}),
+            Person(agent, calls, referee, self.trajectory, keeping),
+            referee,
+            cast(Any, self.judge),
+            self.sandbox,
+            Jobs(self.sandbox),
+            workspace,
+            settings,
+            self.run,
+            Record(self.run, load(MODEL), settings, {}),
+            self.trajectory,
+            signals,
+            clock,
+        )
 
 
 @pytest.fixture
@@ -82,47 +131,10 @@ def sit(tmp_path: Path) -> Open:
         judge = FakeJudge(verdicts, finals)
         heard = Heard()
         run = RunDir.create(tmp_path / f"run{number}", "op")
-        trajectory = Trajectory(run.open_trajectory(), heard)
-        signals = Signals()
-        clock = Clock(None, signals)
-        bounds = Limits(**limits)
-        referee = Referee(judge, run, trajectory, finals=bounds.finals)
         model = ScriptedModel(script)
-        calls = Calls([Write(files), Profile(judge, files), *tools], trajectory)
-        workspace, keeping = keeping_of(run, sandbox, files, trajectory, real=real_files)
-        agent = Agent(
-            model=model,
-            calls=calls,
-            referee=referee,
-            prompts=Prompts(prompts_dir()),
-            trajectory=trajectory,
-            keeping=keeping,
-            limits=bounds,
-            time_left=clock.left,
-        )
-        settings = Settings(operator=MODEL)
-        trajectory.add(RunStarted("op", "0", "scripted", settings.model_dump(mode="json"), {}))
-        trajectory.add(SandboxStarted(0, "local", sandbox.workspace, sandbox.state_dir))
-        agent.say("You are helpful.", role="system")
-        agent.say("Optimise this.")
-        agent.briefed()
+        parts = Parts(run, sandbox, files, judge, Trajectory(run.open_trajectory(), heard))
+        session = parts.session(model, tools, Limits(**limits), real_files=real_files)
         feed(judge, steps)
-        session = Session(
-            agent,
-            Chair(agent, settings, sandbox, trajectory, {}),
-            Person(agent, calls, referee, trajectory, keeping),
-            referee,
-            cast(Any, judge),
-            sandbox,
-            Jobs(sandbox),
-            workspace,
-            settings,
-            run,
-            Record(run, load(MODEL), settings, {}),
-            trajectory,
-            signals,
-            clock,
-        )
         written: list[str] = []
         typed = TypedLines(lines)
         console = Console(lambda words: typed, written.append, editor)

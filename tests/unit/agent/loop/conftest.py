@@ -3,10 +3,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agent.fakes import FakeJudge, Heard, Profile, Write
+from tests.unit.agent.fakes import FakeJudge, Heard, Profile, Write, capturing
 from tests.unit.agent.loop.stage import Build, Stage
 
-from cuda_agent.judging import Submission
 from cuda_agent.llm.scripted import Entry, ScriptedModel
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls
@@ -16,10 +15,8 @@ from cuda_agent.loop.stop import Limits
 from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir
-from cuda_agent.snapshots import Entry as Name
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import Trajectory
-from cuda_agent.workspace import Captured
 from cuda_agent_judge.report import Report
 
 
@@ -42,19 +39,13 @@ def build(tmp_path: Path) -> Build:
         referee = Referee(judge, run, trajectory, finals=bounds.finals, time_left=lambda: left[0])
         model = ScriptedModel(script)
         store = Snapshots(run.snapshots)
-
-        def capture(turn: int) -> Captured:
-            tree = {name: Name("file", store.keep(data), 0o644, len(data)) for name, data in files.items()}
-            kept = store.record(turn, tree)
-            return Captured(Submission(dict(files)), kept.name, len(kept.changed), len(kept.removed), ())
-
         agent = Agent(
             model=model,
             calls=Calls([Write(files), Profile(judge, files), *tools], trajectory),
             referee=referee,
             prompts=Prompts(prompts_dir()),
             trajectory=trajectory,
-            keeping=Keeping(capture, trajectory),
+            keeping=Keeping(capturing(store, files), trajectory),
             limits=bounds,
             time_left=lambda: left[0],
         )
