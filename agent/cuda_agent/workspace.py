@@ -112,12 +112,12 @@ class Workspace:
         Raises:
             Damaged, WorkspaceError, SandboxLost: as `restore`.
         """
-        if left is not None:
-            self._sandbox.write(self._state[SHELL_STATE], self._moved(left))
-            return
-        now = {name: one for name, one in self._read().items() if name not in self._state}
-        then = self._snapshots.find(snapshot)
-        self._put_back(now, {**now, **{name: then[name] for name in self._state if name in then}})
+        if left is None:
+            kept = self._snapshots.find(snapshot).get(SHELL_STATE)
+            if kept is None or kept.kind != "file":
+                return
+            left = self._snapshots.load(kept.content)
+        self._sandbox.write(self._state[SHELL_STATE], self._moved(left))
 
     def _read(self) -> dict[str, Entry]:
         bounds, (state,) = self._bounds, self._state.items()

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from cuda_agent.llm.builtin.diagonal import Operand
 from cuda_agent.llm.builtin.dtypes import category
 from cuda_agent.llm.builtin.expr import Apply, Const, Index, Position, Value, broadcast
-from cuda_agent.llm.builtin.graph import Node, Shape, Unsupported, numel
+from cuda_agent.llm.builtin.graph import Node, Unsupported, numel
 from cuda_agent.llm.builtin.pointwise import constant, convert
 from cuda_agent.llm.builtin.stage import ReduceFn
 from cuda_agent.llm.builtin.views import axis, reshape
@@ -226,8 +226,3 @@ REDUCTIONS: dict[str, Build] = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
 }
-
-
-def reduced_shape(shape: Shape, dims: Sequence[int]) -> Shape:
-    """Return the shape with these dimensions of size 1."""
-    return tuple(1 if dim in dims else size for dim, size in enumerate(shape))

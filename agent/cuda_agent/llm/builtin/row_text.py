@@ -22,11 +22,6 @@ class Loops:
     sizes: tuple[int, ...]
 
     @property
-    def row_count(self) -> int:
-        """How many values `row` takes together."""
-        return numel([self.sizes[k] for k in self.row])
-
-    @property
     def walk_count(self) -> int:
         """How many values `walk` takes together."""
         return numel([self.sizes[k] for k in self.walk])
