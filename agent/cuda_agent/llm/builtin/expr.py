@@ -74,8 +74,11 @@ class NotAffine(Exception):
     """A view cannot be said as an affine map of the leaves; the value must be written to memory first."""
 
 
-def map_leaves(expr: Expr, change: "Callable[[Load | Position], Expr]") -> Expr:
-    """Return the same expression with each element and position replaced; shared parts stay shared."""
+def rewriting(rule: "Callable[[Expr], Expr | None]") -> "Callable[[Expr], Expr]":
+    """Return what replaces each node of an expression by what the rule gives for it, or else rewrites its parts.
+
+    Shared parts stay shared, from one expression to the next too, and what does not change stays the same object.
+    """
     memo: dict[int, Expr] = {}
 
     def visit(node: Expr) -> Expr:
@@ -84,12 +87,19 @@ def map_leaves(expr: Expr, change: "Callable[[Load | Position], Expr]") -> Expr:
         return memo[id(node)]
 
     def rebuild(node: Expr) -> Expr:
-        if isinstance(node, Apply):
-            args = tuple(visit(arg) for arg in node.args)
-            return node if all(a is b for a, b in zip(args, node.args, strict=True)) else replace(node, args=args)
-        return node if isinstance(node, Const) else change(node)
+        if (given := rule(node)) is not None:
+            return given
+        if not isinstance(node, Apply):
+            return node
+        args = tuple(visit(arg) for arg in node.args)
+        return node if all(a is b for a, b in zip(args, node.args, strict=True)) else replace(node, args=args)
 
-    return visit(expr)
+    return visit
+
+
+def map_leaves(expr: Expr, change: "Callable[[Load | Position], Expr]") -> Expr:
+    """Return the same expression with each element and position replaced."""
+    return rewriting(lambda node: None if isinstance(node, Apply | Const) else change(node))(expr)
 
 
 def map_index(expr: Expr, change: Callable[[Index], Index]) -> Expr:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cuda_agent.llm.builtin.dtypes import HALVES
-from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, depth_first
+from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, depth_first, rewriting
 from cuda_agent.llm.builtin.graph import TensorSpec, dense_strides
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.pointwise import convert
@@ -109,19 +109,6 @@ def varies(expr: Expr, rows: int) -> bool:
 
 def substituted(one: Pass, number: int, kept: Expr, keys: Keys) -> Pass:
     """Return the pass reading what was kept."""
-    memo: dict[int, Expr] = {}
-
-    def visit(node: Expr) -> Expr:
-        if id(node) not in memo:
-            memo[id(node)] = rebuild(node)
-        return memo[id(node)]
-
-    def rebuild(node: Expr) -> Expr:
-        if not isinstance(node, Apply):
-            return node
-        if keys.of(node) == number:
-            return kept
-        return replace(node, args=tuple(visit(arg) for arg in node.args))
-
+    visit = rewriting(lambda node: kept if isinstance(node, Apply) and keys.of(node) == number else None)
     sums = tuple(Sum(each.name, each.dtype, each.fn, visit(each.expr)) for each in one.sums)
     return replace(one, sums=sums, writes=tuple(replace(each, expr=visit(each.expr)) for each in one.writes))
