@@ -108,7 +108,7 @@ class Reference:
         borrowed = {"inputs": self._runner.private, "weights": [t for _, t in _state_tensors(self._model)]}
         self._form = contract.describe(output, borrowed)
         first = [t.clone() for t in expected.tensors_of(output)]
-        self._native_answers = [expected.heads(first)]
+        self._native_answer = expected.heads(first)
         self._landing_layout = buffers.layout(first, dense=True)
         self._landing = buffers.create(self._landing_layout.size, self._cudart, ipc=self._ipc)
         self._output_names = _names(output)
@@ -127,7 +127,7 @@ class Reference:
 
     def _harden(self, seed: int) -> None:
         """Draw hard values from now on where all native ones give the same answer, and those do not."""
-        if not expected.degenerate(*self._native_answers, self._further_answers(seed), has_inputs=True):
+        if not expected.degenerate(self._native_answer, self._further_answers(seed), has_inputs=True):
             return
         self._drawn.hardened = True
         first, *later = itertools.islice(self._further_answers(seed), _HARD_DRAWS)
