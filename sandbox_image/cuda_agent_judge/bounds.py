@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cuda_agent_judge.report import TARGET_RATIO, side_name
-from cuda_agent_judge.roofline import Ceilings, Floor, Need
+from cuda_agent_judge.roofline import Floor
 
 LIMIT_MARGIN = 1.03
 """A baseline counts as at the hardware's limit up to this multiple of the floor: a win needs 5 %, and a part of that is
@@ -17,6 +17,10 @@ NEAR_LIMIT = 0.6
 _GAPS = 0.2
 _SHORT_MS = {"cuda": 0.012, "cpu": 0.03}
 """So short a call is mostly its own beginning and end."""
+_SUSPECTS = {
+    "cpu": "look for one thread, scalar code, strided access, intermediates in memory, or fresh pages for the output",
+    "cuda": "look for too few blocks, low occupancy, uncoalesced access, or waiting in between",
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,8 @@ class Measured:
     launches: int = 0
 
 
-def judgement(call: Measured, need: Need, least: Floor, ceilings: Ceilings, target: str) -> str:
-    """What bounds the call and what that means, in one sentence."""
+def judgement(call: Measured, least: Floor, target: str, *, advise: bool = False) -> str:
+    """What bounds the call and what that means, in one sentence; `advise` names what is often the reason."""
     if call.ms <= 0:
         return ""
     memory, arithmetic = least.bytes_ms / call.ms, least.flops_ms / call.ms
@@ -52,18 +56,10 @@ def judgement(call: Measured, need: Need, least: Floor, ceilings: Ceilings, targ
         )
     if top >= NEAR_LIMIT:
         return f"{kind} at {_percent(rate)} of the measured {of}"
+    rates = f"{_percent(memory)} of the memory rate, {_percent(arithmetic)} of the arithmetic peak"
     if call.ms < _SHORT_MS[target]:
-        return (
-            f"latency-bound: a call of {call.ms * 1e3:.3g} us is mostly start and end "
-            f"({_percent(memory)} of the memory rate, {_percent(arithmetic)} of the arithmetic peak)"
-        )
-    return (
-        f"below both limits ({_percent(memory)} of the memory rate, {_percent(arithmetic)} of the arithmetic peak): "
-        + ("too little parallel work, uncoalesced access, or waiting" if target == "cuda" else _HOST_REASONS)
-    )
-
-
-_HOST_REASONS = "one thread, scalar code, strided access, intermediates in memory, or fresh pages for the output"
+        return f"latency-bound: a call so short is mostly start and end ({rates})"
+    return f"bound by neither ({rates})" + (f": {_SUSPECTS[target]}" if advise else "")
 
 
 def at_limit(medians: Mapping[str, float], headline: str, least: Floor, target: str) -> str:

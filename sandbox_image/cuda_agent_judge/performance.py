@@ -13,6 +13,7 @@ from cuda_agent_judge.occupancy import occupancy
 from cuda_agent_judge.ptxas import CompiledKernel
 from cuda_agent_judge.report import Latency
 from cuda_agent_judge.roofline import Ceilings, Floor, Need, floor
+from cuda_agent_judge.scoring import SUBMISSION
 from cuda_agent_judge.timeline import Row, Timeline
 
 Json = Any
@@ -47,8 +48,10 @@ def performance(
         made["submission"] = {**timeline.to_json(), "rows": rows}
     medians = {side: time.median for side, time in latency_ms.items()}
     busy = (timeline.span_us, timeline.busy_us, timeline.launches) if timeline else (0.0, 0.0, 0)
-    measured = {side: Measured(ms, *(busy if side == "submission" else ())) for side, ms in medians.items()}
-    made["judgement"] = {side: judgement(one, need, least, ceilings, target) for side, one in measured.items()}
+    measured = {side: Measured(ms, *(busy if side == SUBMISSION else ())) for side, ms in medians.items()}
+    made["judgement"] = {
+        side: judgement(one, least, target, advise=side == SUBMISSION) for side, one in measured.items()
+    }
     made["at_limit"] = at_limit(medians, headline, least, target)
     return made
 

@@ -21,7 +21,8 @@ def performance_text(performance: Mapping[str, Json]) -> list[str]:
         rates = performance["rates"].get(side) or {}
         if words and rates:
             lines.append(
-                f"{side_name(side)}: {rates['gb_s']:.3g} GB/s of needed bytes, {rates['tflop_s']:.3g} TFLOP/s; {words}"
+                f"{side_name(side)}: {count_text(rates['gb_s'] * 1e9)}B/s of needed bytes, "
+                f"{count_text(rates['tflop_s'] * 1e12)}FLOP/s; {words}"
             )
     if performance.get("operations"):
         lines += _operations(performance["operations"], need)
@@ -42,13 +43,13 @@ def short_name(name: str) -> str:
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 3] + "..."
 
 
-def size_text(count: float) -> str:
-    """Bytes with their prefix: "12.6 MB"."""
+def count_text(count: float) -> str:
+    """A number with its prefix, for a unit to follow: "12.6 M"."""
     for prefix in ("", "k", "M", "G"):
         if count < 1000:
-            return f"{count:.3g} {prefix}B"
+            return f"{count:.3g} {prefix}"
         count /= 1000
-    return f"{count:.3g} TB"
+    return f"{count:.3g} T"
 
 
 def _floor(performance: Mapping[str, Json], need: Need) -> str:
@@ -57,16 +58,16 @@ def _floor(performance: Mapping[str, Json], need: Need) -> str:
     which = "bytes" if least["bytes_ms"] >= least["flops_ms"] else "arithmetic"
     certain = "" if need.certain else ", if every byte is needed"
     return (
-        f"floor {least['ms'] * 1e3:.3g} us, by its {which}: {size_text(need.read_bytes)} to read and "
-        f"{size_text(need.written_bytes)} to write take {least['bytes_ms'] * 1e3:.3g} us{certain}; "
-        f"{flops / 1e9:.3g} GFLOP take {least['flops_ms'] * 1e3:.3g} us"
+        f"floor {least['ms'] * 1e3:.3g} us, by its {which}: {count_text(need.read_bytes)}B to read and "
+        f"{count_text(need.written_bytes)}B to write take {least['bytes_ms'] * 1e3:.3g} us{certain}; "
+        f"{count_text(flops)}FLOP take {least['flops_ms'] * 1e3:.3g} us"
     )
 
 
 def _ceilings(performance: Mapping[str, Json]) -> str:
     ceilings = Ceilings.from_json(performance["ceilings"])
     memory = "; ".join(
-        f"{size_text(one.bytes)}: read {one.read:.0f}, write {one.write:.0f}, copy {one.copy:.0f} GB/s"
+        f"{count_text(one.bytes)}B: read {one.read:.0f}, write {one.write:.0f}, copy {one.copy:.0f} GB/s"
         for one in ceilings.memory
     )
     products = ", ".join(f"{kind} {rate:.3g}" for kind, rate in ceilings.tflops.items())
@@ -78,7 +79,7 @@ def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:
     total = sum(row["us"] for row in rows) or 1.0
     moved = sum(row["bytes"] for row in rows)
     lines = [
-        f"eager moves {size_text(moved)} operation by operation, {moved / max(need.bytes, 1):.3g}x the needed bytes; "
+        f"eager moves {count_text(moved)}B operation by operation, {moved / max(need.bytes, 1):.3g}x the needed bytes; "
         "its time by operation:"
     ]
     for row in rows[:_SHOWN]:
@@ -86,7 +87,7 @@ def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:
         name = row["name"].removeprefix("aten::")
         lines.append(
             f"  {name} {row['calls']}x {row['us']:.1f} us ({100 * row['us'] / total:.0f} %), "
-            f"{size_text(row['bytes'])} at {gb_s:.3g} GB/s"
+            f"{count_text(row['bytes'])}B at {gb_s:.3g} GB/s"
         )
     return lines
 
@@ -98,8 +99,8 @@ def _submission(run: Mapping[str, Json], device: Mapping[str, Json]) -> list[str
     on_host = run["rows"][0]["kind"] == "operation"
     rest = "between them, in Python and in allocation" if on_host else "between them on the device"
     lines = [
-        f"one call recorded: {run['launches']} {'operations' if on_host else 'launches'}, {run['busy_us']:.1f} us of "
-        f"{run['span_us']:.1f} us; {gaps:.1f} us {rest}"
+        f"one call recorded: {'operations' if on_host else 'launches'} {run['launches']}, "
+        f"running {run['busy_us']:.1f} us of {run['span_us']:.1f} us; {gaps:.1f} us {rest}"
     ]
     lines += [_row(row, run["busy_us"], device) for row in run["rows"][:_SHOWN]]
     hidden = run["left_out"] + max(0, len(run["rows"]) - _SHOWN)
@@ -114,9 +115,9 @@ def _row(row: Mapping[str, Json], busy_us: float, device: Mapping[str, Json]) ->
     grid, block = ("x".join(map(str, _trimmed(row[key]))) for key in ("grid", "block"))
     parts = [f"grid {grid}", f"block {block}", f"{row['registers']} registers"]
     if row["shared_bytes"]:
-        parts.append(f"{size_text(row['shared_bytes'])} shared")
+        parts.append(f"{count_text(row['shared_bytes'])}B shared")
     if "spill_bytes" in row:
-        parts.append(f"{size_text(row['spill_bytes'])} spilled" if row["spill_bytes"] else "no spills")
+        parts.append(f"{count_text(row['spill_bytes'])}B spilled" if row["spill_bytes"] else "no spills")
     if "occupancy" in row:
         limiter = "" if row["occupancy"] >= 1 else f", limited by {row['limiter']}"
         parts.append(f"occupancy {100 * row['occupancy']:.0f} %{limiter}")
