@@ -26,14 +26,14 @@ MAX_OPERATIONS = 12
 _FAULTS = (RuntimeError, OSError, ValueError, TypeError, KeyError, ArithmeticError)
 
 
-def appraise(session: Session, analysis: Mapping[str, Any], run: Call | None) -> dict[str, Any]:
+def appraise(session: Session, analysis: Mapping[str, Any], run: Call | None, *, again: bool = False) -> dict[str, Any]:
     """Ceilings, needs and, where there is a way to `run` one marked call, eager's operations; or why there is nothing.
 
-    `analysis` is a traced operator.
+    `analysis` is a traced operator; with `again` the ceilings are measured once more.
     """
     try:
         found: dict[str, Any] = {
-            "ceilings": ceilings(session.target, session.cache_dir).to_json(),
+            "ceilings": ceilings(session.target, session.cache_dir, again=again).to_json(),
             "device": describe_device(session.target),
             "need": need_of(analysis, precision=session.effective_precision).to_json(),
         }
@@ -44,13 +44,15 @@ def appraise(session: Session, analysis: Mapping[str, Any], run: Call | None) ->
     return found
 
 
-def appraise_here(session: Session, model: torch.nn.Module, inputs: Any, run: Call | None) -> dict[str, Any]:
+def appraise_here(
+    session: Session, model: torch.nn.Module, inputs: Any, run: Call | None, *, again: bool
+) -> dict[str, Any]:
     """The same for a model that is not traced yet, on inputs that it may change."""
     try:
         analysis = traced(model, inputs)
     except _FAULTS as error:
         return {"unknown": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
-    return appraise(session, analysis, run)
+    return appraise(session, analysis, run, again=again)
 
 
 def extended(report: Report, session: Session) -> Report:

@@ -51,7 +51,7 @@ class Baselines:
                 case Kind.MEMORY:
                     return {"bytes": peak_of(lambda: self._call(body["side"]), self._session.target)}
                 case Kind.APPRAISE:
-                    return self._appraise(operations=bool(body["operations"]))
+                    return self._appraise(operations=body["operations"], again=body["again"])
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
 
@@ -87,11 +87,12 @@ class Baselines:
         args, kwargs = self._runner.arguments
         return self._calls[side](*args, **kwargs)
 
-    def _appraise(self, *, operations: bool) -> dict[str, Any]:
+    def _appraise(self, *, operations: bool, again: bool) -> dict[str, Any]:
         """Say what the operator costs here; with `operations` also where eager spends its time."""
         self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
-        return appraise_here(self._session, self._model, kwargs or args, self._marked_call if operations else None)
+        run = self._marked_call if operations else None
+        return appraise_here(self._session, self._model, kwargs or args, run, again=again)
 
     def _marked_call(self) -> Any:
         self._runner.prepare(0, self._values(), now=True)

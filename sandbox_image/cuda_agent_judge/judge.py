@@ -169,8 +169,9 @@ class Judgement:
 
     def _explain(self, *, operations: bool = False, record: bool = False) -> None:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
-        asked = explaining.ask(self._workers, operations=operations, record=record)
-        self.report = explaining.explained(self.report, asked, self._kernels)
+        self.report = explaining.explain(
+            self._workers, self.report, self._kernels, operations=operations, record=record
+        )
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""

@@ -44,6 +44,12 @@ class MemoryRate:
         """The fastest of the three."""
         return max(self.read, self.write, self.copy)
 
+    def best_of(self, other: "MemoryRate") -> "MemoryRate":
+        """The higher rates of two measurements."""
+        return MemoryRate(
+            self.bytes, max(self.read, other.read), max(self.write, other.write), max(self.copy, other.copy)
+        )
+
 
 @dataclass(frozen=True)
 class Ceilings:
@@ -73,12 +79,23 @@ class Ceilings:
         """Read it back.
 
         Raises:
-            ValueError, TypeError, KeyError: it is none.
+            ValueError, TypeError, KeyError, AttributeError: it is none.
         """
-        memory = tuple(MemoryRate(**entry) for entry in raw["memory_gb_s"])
-        if not memory or not all(entry.best > 0 for entry in memory):
+        memory = tuple(
+            MemoryRate(int(entry["bytes"]), *(_rate(entry[key]) for key in ("read", "write", "copy")))
+            for entry in raw["memory_gb_s"]
+        )
+        if not memory:
             raise ValueError("no rate of memory")
-        return cls(memory, dict(raw["tflop_s"]), int(raw["cache_bytes"]), int(raw["threads"]))
+        tflops = {str(kind): _rate(rate) for kind, rate in raw["tflop_s"].items()}
+        return cls(memory, tflops, int(raw["cache_bytes"]), int(raw["threads"]))
+
+    def with_best_of(self, other: "Ceilings") -> "Ceilings":
+        """The higher of two measurements of the same device: load only makes them lower."""
+        known = {entry.bytes: entry for entry in other.memory}
+        memory = tuple(entry.best_of(known.get(entry.bytes, entry)) for entry in self.memory)
+        tflops = {kind: max(rate, other.tflops.get(kind, 0.0)) for kind, rate in self.tflops.items()}
+        return Ceilings(memory, tflops, self.cache_bytes, self.threads)
 
     def rate_for(self, size: int) -> MemoryRate:
         """The rates for so many bytes: those of the largest size that was measured and is not larger."""
@@ -165,6 +182,12 @@ def floor(need: Need, ceilings: Ceilings, target: str) -> Floor:
     spent = [amount / rates[kind] / 1e9 for kind, amount in need.flops.items() if rates.get(kind, 0) > 0]
     gb_s = need.bytes / bytes_ms / 1e6 if bytes_ms > 0 else rate.best
     return Floor(bytes_ms, max(spent, default=0.0), gb_s, need.certain)
+
+
+def _rate(value: Json) -> float:
+    if not 0 < float(value) < 1e9:
+        raise ValueError(f"{value!r} is no rate")
+    return float(value)
 
 
 def _arithmetic(node: Mapping[str, Json], precision: str) -> Arithmetic:

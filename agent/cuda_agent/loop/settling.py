@@ -51,6 +51,8 @@ class Settling:
         report = self._judged(turn, now, owed)
         if self._referee.won:
             return self._polish(reply, report, turn.number, limits)
+        if self._referee.at_limit:
+            return Stop(StopReason.AT_HARDWARE_LIMIT, self._referee.at_limit)
         if reply.gave_up is not None:
             return Stop(StopReason.GAVE_UP, reply.gave_up)
         if reply.tool_calls:
