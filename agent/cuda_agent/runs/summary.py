@@ -67,6 +67,8 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"          {result['reason']}")
     lines += _latencies(result)
     lines += _speedups(result)
+    if bound := _bound(result):
+        lines.append(f"Bound:    {bound}")
     if result.get("checked_calls"):
         lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs")
     rules = [f"{key.replace('_', ' ')} {value}" for key, value in result.get("rules", {}).items() if key in _RULES]
@@ -74,6 +76,12 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"Rules:    target {result['target']}, {', '.join(rules)}, isolation {result['isolation']}")
     lines += [f"Note:     {note}" for note in result.get("notes", [])]
     return lines
+
+
+def _bound(result: Mapping[str, Any]) -> str:
+    """Return what bounds the submission, where the judge found out."""
+    judgement = (result.get("performance") or {}).get("judgement") or {}
+    return str(judgement.get("submission") or "")
 
 
 def _latencies(result: Mapping[str, Any]) -> list[str]:
