@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import expected, recording, sampling
+from cuda_agent_judge import expected, sampling
 from cuda_agent_judge.appraisal import appraise_here
 from cuda_agent_judge.compare import compare
 from cuda_agent_judge.memory import peak_of
@@ -91,13 +91,13 @@ class Baselines:
         """Say what the operator costs here; with `operations` also where eager spends its time."""
         self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
-        run = self._marked_call if operations else None
-        return appraise_here(self._session, self._model, kwargs or args, run, again=again)
+        ready = self._ready if operations else None
+        return appraise_here(self._session, self._model, kwargs or args, ready, again=again)
 
-    def _marked_call(self) -> Any:
+    def _ready(self) -> Callable[[], Any]:
         self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
-        return recording.marked(self._model)(*args, **kwargs)
+        return lambda: self._model(*args, **kwargs)
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         self._side = body["side"]

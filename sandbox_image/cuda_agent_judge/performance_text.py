@@ -84,9 +84,8 @@ def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:
     ]
     for row in rows[:_SHOWN]:
         gb_s = row["bytes"] / row["us"] / 1e3 if row["us"] else 0.0
-        name = row["name"].removeprefix("aten::")
         lines.append(
-            f"  {name} {row['calls']}x {row['us']:.1f} us ({100 * row['us'] / total:.0f} %), "
+            f"  {row['name']} {row['calls']}x {row['us']:.1f} us ({100 * row['us'] / total:.0f} %), "
             f"{count_text(row['bytes'])}B at {gb_s:.3g} GB/s"
         )
     return lines

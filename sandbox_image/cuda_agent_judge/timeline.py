@@ -103,52 +103,6 @@ def host_timeline(events: Sequence[Event], own: str) -> Timeline:
     return Timeline(rows, sum(map(_us, calls)), _covered([_span(event) for event in made]), len(made))
 
 
-def operation_times(events: Sequence[Event], names: frozenset[str]) -> dict[str, tuple[int, float]]:
-    """Calls and time of each operation ("aten::mm") in the call, the outermost of those named counting.
-
-    Where the device ran anything, the time is that of what the operation started there.
-    """
-    within = _in_call(events)
-    operations = [e for e in within if e.get("cat") == "cpu_op" and e.get("name") in names]
-    outer = _outermost(operations)
-    device = _device_times(events, within, outer)
-    found: dict[str, tuple[int, float]] = {}
-    for index, event in enumerate(outer):
-        calls, us = found.get(str(event["name"]), (0, 0.0))
-        found[str(event["name"])] = (calls + 1, us + (_us(event) if device is None else device[index]))
-    return found
-
-
-def _device_times(events: Sequence[Event], within: Sequence[Event], outer: Sequence[Event]) -> list[float] | None:
-    """By operation, how long what it started ran on the device; None where nothing ran there."""
-    ran: dict[Any, float] = {}
-    for event in events:
-        if _category(event) in _ON_DEVICE:
-            ran[_correlation(event)] = ran.get(_correlation(event), 0.0) + _us(event)
-    if not ran:
-        return None
-    times = [0.0] * len(outer)
-    for launch in (event for event in within if event.get("cat") in _LAUNCHES):
-        for index, event in enumerate(outer):
-            start, end = _span(event)
-            if event.get("tid") == launch.get("tid") and start <= _span(launch)[0] <= end:
-                times[index] += ran.get(_correlation(launch), 0.0)
-                break
-    return times
-
-
-def _outermost(operations: Sequence[Event]) -> list[Event]:
-    """Those that lie in no other one of their thread."""
-    kept: list[Event] = []
-    ends: dict[Any, float] = {}
-    for event in sorted(operations, key=lambda e: (_span(e)[0], -_us(e))):
-        start, end = _span(event)
-        if start >= ends.get(event.get("tid"), float("-inf")):
-            kept.append(event)
-            ends[event.get("tid")] = end
-    return kept
-
-
 def _in_call(events: Iterable[Event]) -> list[Event]:
     events = list(events)
     ranges = [_span(e) for e in events if e.get("name") == CALL and e.get("cat") == "user_annotation"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cuda_agent_judge.timeline import CALL, MAX_ROWS, Timeline, device_timeline, host_timeline, operation_times
+from cuda_agent_judge.timeline import CALL, MAX_ROWS, Timeline, device_timeline, host_timeline
 
 RANGE = {"ph": "X", "cat": "user_annotation", "name": CALL, "ts": 100.0, "dur": 50.0, "tid": 1}
 
@@ -78,28 +78,6 @@ def test_on_the_host_the_submissions_own_operations_count() -> None:
 def test_without_a_call_there_is_nothing() -> None:
     assert device_timeline([kernel(1, 2, 3)]) == Timeline((), 0.0, 0.0, 0)
     assert host_timeline([operation("own::go", 1, 2)], "own") == Timeline((), 0.0, 0.0, 0)
-
-
-def test_an_operation_within_a_named_one_belongs_to_that() -> None:
-    events = [RANGE, operation("aten::mm", 101, 20), operation("aten::add", 105, 5), operation("aten::add", 130, 7)]
-    assert operation_times(events, frozenset({"aten::mm", "aten::add"})) == {"aten::mm": (1, 20), "aten::add": (1, 7)}
-    assert operation_times(events, frozenset({"aten::add"})) == {"aten::add": (2, 12)}
-
-
-def test_on_the_device_an_operation_takes_what_it_started_there() -> None:
-    events = [
-        RANGE,
-        operation("aten::mm", 101, 20),
-        launch(105, 1),
-        launch(110, 2),
-        operation("aten::add", 130, 7),
-        launch(131, 3),
-        kernel(1000, 100, 1),
-        kernel(1100, 11, 2),
-        kernel(1200, 3, 3),
-    ]
-    found = operation_times(events, frozenset({"aten::mm", "aten::add"}))
-    assert found == {"aten::mm": (1, 111), "aten::add": (1, 3)}
 
 
 def test_a_timeline_survives_the_wire_and_says_what_it_leaves_out() -> None:
