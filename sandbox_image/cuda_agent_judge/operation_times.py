@@ -21,7 +21,7 @@ _MAX_SPIN_CYCLES = 1_000_000_000
 
 
 def operation_times(ready: Callable[[], Call], target: str, operations: int) -> Times:
-    """Times of the fastest of a few runs; `ready` prepares inputs and returns the call, which has so many operations."""
+    """Times of the fastest of a few runs; `ready` prepares inputs and returns a call of so many operations."""
     found: list[Times] = []
     end = time.monotonic() + _BUDGET_S
     ready()()  # what the first call tunes and allocates is no cost of the operator

@@ -38,7 +38,7 @@ def short_name(name: str) -> str:
     for index, char in enumerate(name):
         depth += (char in "<[") - (char in ">]")
         if char == "(" and depth == 0 and not name.startswith("(anonymous namespace)", index):
-            name = name[:index]
+            name = name[:index].rstrip()
             break
     return name if len(name) <= MAX_NAME else name[: MAX_NAME - 3] + "..."
 
