@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from cuda_agent_judge import operator
-from cuda_agent_judge.analysis_text import analysis_text
 from cuda_agent_judge.analyze import SEED, describe_device, traced
 from cuda_agent_judge.ceilings import ceilings
 from cuda_agent_judge.operation_times import Call, operation_times
@@ -63,8 +62,8 @@ def extended(report: Report, session: Session) -> Report:
     if report.analysis is None:
         return report
     made = performance(session.target, _appraise_anew(session, report.analysis), {}, headline="")
-    details = [analysis_text(report.analysis), *performance_text(made)]
-    return replace(report, performance=made, details="\n".join(details))
+    made["lines"] = performance_text(made)
+    return replace(report, performance=made)
 
 
 def _appraise_anew(session: Session, analysis: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,21 +63,20 @@ def _recorded(workers: Workers) -> tuple[Timeline | None, str]:
 def explain(
     workers: Workers, report: Report, compiled: Sequence[CompiledKernel], *, operations: bool, record: bool
 ) -> Report:
-    """The report with where the time goes, as an object and as lines behind its details."""
+    """The report with where the time goes, as an object and as lines."""
     asked = ask(workers, operations=operations, record=record)
     made = _performance(report, asked, compiled)
     if made.get("at_limit"):
         made = _performance(report, ask_again(workers, asked), compiled)
     notes = [f"the kernels of a call could not be recorded: {asked.unrecorded}"] if asked.unrecorded else []
-    lines = performance_text(made)
+    made["lines"] = performance_text(made)
     if report.peak_memory_bytes:
-        lines.append(_peaks(report.peak_memory_bytes))
+        made["lines"].append(_peaks(report.peak_memory_bytes))
     if "floor" in made and SUBMISSION in report.latency_ms:
         least = made["floor"]
         floor = Floor(least["bytes_ms"], least["flops_ms"], 0.0, least["certain"])
         notes += [note for note in [impossible(report.latency_ms[SUBMISSION].median, floor)] if note]
-    details = "\n".join(text for text in (report.details, *lines) if text)
-    return replace(report, performance=made, details=details, notes=[*report.notes, *notes])
+    return replace(report, performance=made, notes=[*report.notes, *notes])
 
 
 def _performance(report: Report, asked: Asked, compiled: Sequence[CompiledKernel]) -> dict[str, Any]:

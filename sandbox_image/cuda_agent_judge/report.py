@@ -119,6 +119,12 @@ class Report:
         return self.status in PASSED
 
     @property
+    def performance_lines(self) -> list[str]:
+        """Where the time goes, for a reader."""
+        lines = self.performance.get("lines") if isinstance(self.performance, dict) else None
+        return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+
+    @property
     def at_limit(self) -> str:
         """Why no kernel can win against the baseline that was measured; "" where one may."""
         sentence = self.performance.get("at_limit") if isinstance(self.performance, dict) else None

@@ -103,7 +103,7 @@ class Settling:
         said = {
             "status": report.status,
             "reason": report.reason.rstrip("."),
-            "details": report.details[:MAX_DETAILS_CHARS].rstrip(),
+            "details": "\n".join([report.details, *report.performance_lines]).strip()[:MAX_DETAILS_CHARS],
         }
         if report.final:
             more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}

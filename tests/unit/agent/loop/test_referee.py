@@ -243,3 +243,11 @@ def test_a_win_is_a_win_at_the_limit_too(build: Build) -> None:
     win = report("win", FAST, performance=AT_LIMIT)
     stage = build([calls(*PROFILED)], [win], [report("win", FAST, final=True, performance=AT_LIMIT)])
     assert stage.agent.run() is StopReason.TARGET_REACHED
+
+
+def test_what_bounds_a_kernel_is_told_with_a_verdict_that_does_not_confirm_it(build: Build) -> None:
+    bound = {"at_limit": "", "lines": ["submission: memory-bound at 61 % of the measured memory rate"]}
+    final = report("tie", UNFAST, final=True, performance=bound)
+    stage = build([calls(*PROFILED), Reply(gave_up="x")], [report("win", FAST)], [final])
+    stage.agent.run()
+    assert "memory-bound at 61 %" in stage.told()[0]
