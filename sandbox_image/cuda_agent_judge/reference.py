@@ -18,6 +18,7 @@ import torch
 
 from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, peeking, trees
 from cuda_agent_judge.analyze import analyze, describe_environment
+from cuda_agent_judge.appraisal import extended
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.drawn import Drawn
@@ -304,7 +305,7 @@ class Reference:
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
         """Screen and trace the operator: a command of its own."""
         report = analyze(self._session.operator_dir, self._session.target)
-        return {"report": json.loads(report.to_json())}
+        return {"report": json.loads(extended(report, self._session).to_json())}
 
 
 def _names(output: Any) -> list[str]:
