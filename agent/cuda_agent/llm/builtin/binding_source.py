@@ -21,7 +21,7 @@ SCALAR_TYPES = {
 def kernel_buffers(kernels: list[Kernel]) -> tuple[list[Buffer], list[Buffer]]:
     """Return what the kernels read and do not write, and what they write, each once."""
     written = {b.name: b for kernel in kernels for b in kernel.outputs}
-    read = {a.buffer.name: a.buffer for kernel in kernels for a in kernel.accesses if a.buffer.name not in written}
+    read = {b.name: b for kernel in kernels for b in kernel.reads if b.name not in written}
     return list(read.values()), list(written.values())
 
 
@@ -78,15 +78,10 @@ def _memory_type(dtype: str) -> str:
     return "void" if dtype in HALVES else STORED[dtype]
 
 
-def _arguments(kernel: Kernel) -> tuple[list[Buffer], list[Buffer]]:
-    read = {access.buffer.name: access.buffer for access in kernel.accesses}
-    return list(read.values()), list(kernel.outputs)
-
-
 def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
     lines = []
     for k, kernel in enumerate(kernels):
-        read, written = _arguments(kernel)
+        read, written = kernel.reads, kernel.outputs
         params = [f"const {_memory_type(b.spec.dtype)}*" for b in read]
         params += [f"{_memory_type(b.spec.dtype)}*" for b in written]
         if target == "cuda":
@@ -98,7 +93,7 @@ def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
 def _call(function: str, kernel: Kernel, target: str, device: Buffer) -> list[str]:
     if kernel.total == 0:
         return []
-    read, written = _arguments(kernel)
+    read, written = kernel.reads, kernel.outputs
     args = [f"in<{_memory_type(b.spec.dtype)}>({b.name})" for b in read]
     args += [f"out<{_memory_type(b.spec.dtype)}>({b.name})" for b in written]
     if target != "cuda":

@@ -3,11 +3,12 @@
 from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
 from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.emit import Emitted
+from cuda_agent.llm.builtin.gemm_cpu import product_source
 from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
-    declared,
     decompose,
     emit_nest,
+    nest_parameters,
     offset_text,
     output_steps,
     step_text,
@@ -17,6 +18,7 @@ from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cpu import RowSource
 from cuda_agent.llm.builtin.rows import Rows
+from cuda_agent.llm.builtin.stage import Product
 
 
 def cpu_source(name: str, kernels: list[Kernel], options: CpuOptions, title: str) -> str:
@@ -68,10 +70,12 @@ def settings(options: CpuOptions) -> list[str]:
 
 def signature(name: str, nest: Nest) -> str:
     """Return the launcher's declaration, without a semicolon."""
-    return f'extern "C" void {name}({", ".join(declared(nest))})'
+    return f'extern "C" void {name}({", ".join(nest_parameters(nest))})'
 
 
 def _kernel(name: str, kernel: Kernel, options: CpuOptions, functions: set[str]) -> str:
+    if isinstance(kernel, Product):
+        return product_source(name, kernel, options)
     if isinstance(kernel, Rows):
         return RowSource(name, kernel, options, functions).text()
     return _launcher(name, kernel, options, functions)
@@ -193,7 +197,8 @@ def _row_pointers(nest: Nest, accesses: "tuple[Access, ...] | list[Access]", out
 
 def _output_pointers(nest: Nest, place: str, staged: str) -> list[str]:
     return [
-        f"{STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? staged_{b.name}{staged} : {b.name} + {place};"
+        f"{STORED[b.spec.dtype]}* {'' if nest.is_in_place(b) else '__restrict__ '}to_{b.name} = "
+        f"kStream ? staged_{b.name}{staged} : {b.name} + {place};"
         for b in nest.outputs
     ]
 

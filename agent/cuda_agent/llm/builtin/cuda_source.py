@@ -7,9 +7,9 @@ from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.expr import Load, Position, depth_first
 from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.loop_text import (
-    declared,
     decompose,
     emit_nest,
+    nest_parameters,
     offset_text,
     output_steps,
     step_text,
@@ -68,11 +68,11 @@ def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str]) -
 
 
 def _parameters(nest: Nest) -> str:
-    return ", ".join(declared(nest))
+    return ", ".join(nest_parameters(nest))
 
 
 def _names(nest: Nest) -> list[str]:
-    return [*{access.buffer.name: None for access in nest.accesses}, *(b.name for b in nest.outputs)]
+    return [b.name for b in (*nest.reads, *nest.outputs)]
 
 
 def index_type(nest: Nest) -> str:

@@ -95,8 +95,7 @@ def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
 
 
 def _kernel_bytes(kernel: Kernel) -> int:
-    read = {access.buffer.name: access.buffer.spec.bytes for access in kernel.accesses}
-    return sum(read.values()) + sum(buffer.spec.bytes for buffer in kernel.outputs)
+    return sum(buffer.spec.bytes for buffer in (*kernel.reads, *kernel.outputs))
 
 
 def _cpu_variants(design: Design) -> list[Variant]:

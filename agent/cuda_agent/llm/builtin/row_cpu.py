@@ -168,7 +168,8 @@ class RowSource:
         for w in one.writes:
             name = w.buffer.name
             place = f"staged_{name}" if name in staged else f"{name} + ({place_text(w.place, loops, begin)})"
-            lines.append(f"{STORED[w.buffer.spec.dtype]}* __restrict__ to_{name} = {place};")
+            alone = "" if any(node.source == name for node in one.loads()) else "__restrict__ "
+            lines.append(f"{STORED[w.buffer.spec.dtype]}* {alone}to_{name} = {place};")
         return lines
 
     def _inner_loop(self, one: Pass, loops: Loops, emitted: Emitted) -> list[str]:
