@@ -1,7 +1,9 @@
 """The binding: checks the tensors, then calls the launchers in order."""
 
+from collections.abc import Sequence
+
+from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.dtypes import HALVES, STORED
-from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.stage import Buffer
 
 SCALAR_TYPES = {
@@ -18,14 +20,14 @@ SCALAR_TYPES = {
 }
 
 
-def kernel_buffers(kernels: list[Kernel]) -> tuple[list[Buffer], list[Buffer]]:
+def kernel_buffers(kernels: Sequence[AnyKernel]) -> tuple[list[Buffer], list[Buffer]]:
     """Return what the kernels read and do not write, and what they write, each once."""
     written = {b.name: b for kernel in kernels for b in kernel.outputs}
     read = {b.name: b for kernel in kernels for b in kernel.reads if b.name not in written}
     return list(read.values()), list(written.values())
 
 
-def binding_source(name: str, kernels: list[Kernel], target: str) -> str:
+def binding_source(name: str, kernels: Sequence[AnyKernel], target: str) -> str:
     """Return the file kernels/NAME_binding.cpp."""
     read, written = kernel_buffers(kernels)
     schema = [f"Tensor {b.name}" for b in read]
@@ -78,7 +80,7 @@ def _memory_type(dtype: str) -> str:
     return "void" if dtype in HALVES else STORED[dtype]
 
 
-def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
+def _declarations(name: str, kernels: Sequence[AnyKernel], target: str) -> list[str]:
     lines = []
     for k, kernel in enumerate(kernels):
         read, written = kernel.reads, kernel.outputs
@@ -90,7 +92,7 @@ def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
     return lines
 
 
-def _call(function: str, kernel: Kernel, target: str, device: Buffer) -> list[str]:
+def _call(function: str, kernel: AnyKernel, target: str, device: Buffer) -> list[str]:
     if kernel.total == 0:
         return []
     read, written = kernel.reads, kernel.outputs

@@ -11,7 +11,9 @@ from cuda_agent.llm.builtin.stage import Buffer, Product, Reduce, Stage, Step, S
 Unit = Group | Stage | Product
 
 
-def settled(stages: Sequence[Step], units: Sequence[Unit], homes: Mapping[str, int], results: frozenset[str]) -> list[Step]:
+def settled(
+    stages: Sequence[Step], units: Sequence[Unit], homes: Mapping[str, int], results: frozenset[str]
+) -> list[Step]:
     """Return the stages with every product in the place of a result that is computed from it, where that is safe.
 
     `units` are the kernels in the making, `homes` says in which of them a buffer is written.
@@ -80,7 +82,10 @@ def same_place(index: Index, place: Index, shape: Shape) -> bool:
 def covers_all(index: Index, shape: Shape) -> bool:
     """Whether an index map meets each position from 0 on exactly once."""
     pairs = sorted((step, size) for step, size in zip(index.strides, shape, strict=True) if size != 1)
-    return index.offset == 0 and [step for step, _ in pairs] == list(dense_strides([size for _, size in pairs[::-1]]))[::-1]
+    return (
+        index.offset == 0
+        and [step for step, _ in pairs] == list(dense_strides([size for _, size in pairs[::-1]]))[::-1]
+    )
 
 
 def own_rows_only(unit: Group, name: str, last: Stage) -> bool:
@@ -127,7 +132,5 @@ def taken_over(stages: Sequence[Step], product: Product, last: Stage, store: Sto
 
 def with_source(product: Product, old: str, new: Buffer) -> Product:
     """Return a product that reads the new buffer in place of an old one."""
-    left, right = (
-        replace(one, buffer=new) if one.buffer.name == old else one for one in (product.left, product.right)
-    )
+    left, right = (replace(one, buffer=new) if one.buffer.name == old else one for one in (product.left, product.right))
     return replace(product, left=left, right=right)

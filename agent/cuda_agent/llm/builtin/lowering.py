@@ -50,12 +50,15 @@ class Lowering:
         for node in nodes:
             self._node(node)
         results = self._outputs()
-        wide = frozenset(stage.buffer.name for stage in self.stages if self._is_wide(stage))
+        wide = frozenset(
+            stage.buffer.name for stage in self.stages if isinstance(stage, Reduce) and self._is_wide(stage)
+        )
         return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes), wide)
 
-    def _is_wide(self, stage: Step) -> bool:
+    def _is_wide(self, stage: Reduce) -> bool:
         """Whether a row kernel would have to do the work of a product."""
-        return isinstance(stage, Reduce) and stage.buffer.name in self.dense and not self.dense[stage.buffer.name].is_narrow
+        dense = self.dense.get(stage.buffer.name)
+        return dense is not None and not dense.is_narrow
 
     def _check(self, nodes: list[Node]) -> None:
         if self.graph.data_dependent:

@@ -99,6 +99,12 @@ c("ce", lambda x, w, t: F.cross_entropy(x @ w, t), r(20, 30), r(30, 40), torch.r
 c("tall", lambda x, w, v: F.gelu(F.linear(x, w, v)), r(700, 24), r(33, 24), r(33))
 c("tall_rows", lambda x, w, v: F.softmax(F.linear(x, w, v), -1), r(5, 140, 24), r(33, 24), r(33))
 c("tall_sum", lambda x, w, v: F.linear(x, w, v).sigmoid().mean(-1), r(5, 140, 24), r(33, 24), r(33))
-c("tall_batch", lambda x, y, z: (x @ y).tanh() * z + z.mean(2, keepdim=True), r(3, 301, 24), r(3, 24, 33), r(3, 301, 33))
+c(
+    "tall_batch",
+    lambda x, y, z: (x @ y).tanh() * z + z.mean(2, keepdim=True),
+    r(3, 301, 24),
+    r(3, 24, 33),
+    r(3, 301, 33),
+)
 c("tall_groups", lambda x, w, v: F.group_norm(F.linear(x, w, v), 4), r(701, 24), r(36, 24), r(36))
 c("tall_both", lambda x, w: ((y := x @ w), y.sigmoid().sum(1)), r(701, 24), r(24, 36))
