@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.dtypes import HALVES, STORED
-from cuda_agent.llm.builtin.stage import Buffer
+from cuda_agent.llm.builtin.stage import Buffer, Product
 
 SCALAR_TYPES = {
     "bool": "Bool",
@@ -88,7 +88,8 @@ def _declarations(name: str, kernels: Sequence[AnyKernel], target: str) -> list[
         params += [f"{_memory_type(b.spec.dtype)}*" for b in written]
         if target == "cuda":
             params.append("cudaStream_t")
-        lines.append(f'extern "C" void {name}_{k}({", ".join(params)});')
+        result = "const char*" if target == "cuda" and isinstance(kernel, Product) else "void"
+        lines.append(f'extern "C" {result} {name}_{k}({", ".join(params)});')
     return lines
 
 
@@ -101,4 +102,6 @@ def _call(function: str, kernel: AnyKernel, target: str, device: Buffer) -> list
     if target != "cuda":
         return [f"  {function}({', '.join(args)});"]
     args.append(f"current_stream({device.name})")
+    if isinstance(kernel, Product):
+        return [f"  if (const char* fault = {function}({', '.join(args)})) CHECK(false, fault);"]
     return [f"  {function}({', '.join(args)});", f'  check_launch("{function}");']

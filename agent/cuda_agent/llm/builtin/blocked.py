@@ -85,7 +85,7 @@ def follows(product: Product, kernel: Nest | Rows) -> bool:
 
 
 def each_width(product: Product, rows: Rows) -> int:
-    """Return how many neighbouring elements of the product belong to a row of the kernel; 0 if it is no whole number."""
+    """Return how many neighbouring elements of the product belong to a row of the kernel; 0 if no whole number."""
     lines = product.batch * product.rows
     if rows.count == 0 or rows.count % lines or product.total % rows.count:
         return 0

@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cuda_agent.llm.builtin.absorb import with_scales
 from cuda_agent.llm.builtin.binding_source import binding_source
 from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.cpu_source import cpu_source
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.graph import Graph
-from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
+from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.module_source import module_source
-from cuda_agent.llm.builtin.row_cuda import with_workspace
-from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan, Product
-from cuda_agent.llm.builtin.variants import Variant, cpu_variants, cuda_variants
+from cuda_agent.llm.builtin.variants import Variant, cpu_variants, cuda_variants, target_kernels
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,8 @@ class Design:
 
 def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
     """Plan the kernels."""
-    kernels = plan_kernels(plan)
-    if graph.target == "cuda":
-        kernels = tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
-    return Design(name, summary, graph, plan, kernels)
+    plan = with_scales(plan)
+    return Design(name, summary, graph, plan, target_kernels(plan, graph.target))
 
 
 def _kernel_bytes(kernel: AnyKernel) -> int:

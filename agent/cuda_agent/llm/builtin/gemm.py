@@ -20,7 +20,8 @@ MAX_INT = 2**31 - 1
 class Products:
     """Makes the products of one lowering; what it needs is appended to the lowering's stages."""
 
-    def __init__(self, target: str, stages: list[Step]) -> None:
+    def __init__(self, target: str, precision: str, stages: list[Step]) -> None:
+        self._tf32 = target == "cuda" and precision != "ieee"
         self._halves = target == "cuda"
         self._stages = stages
         self._keys = Keys()
@@ -49,7 +50,7 @@ class Products:
         if (*operands, shape) in self._made:
             return self._made[*operands, shape]
         spec = TensorSpec(f"r{len(self._stages)}", shape, dense_strides(shape), stored)
-        self._stages.append(Product(Buffer(spec.id, spec), *operands, batch, rows, columns, depth))
+        self._stages.append(Product(Buffer(spec.id, spec), *operands, batch, rows, columns, depth, self._tf32))
         made = Value(shape, convert(Load(spec.id, stored, Index(0, spec.strides)), left.dtype))
         self._made[*operands, shape] = made
         return made

@@ -77,6 +77,8 @@ class Product:
     rows: int
     columns: int
     depth: int
+    tf32: bool = False
+    """Single precision may be rounded to TF32 before it is multiplied."""
     alpha: float = 1.0
     bias: Matrix | None = None
     """One row that the library adds to each row of the product."""

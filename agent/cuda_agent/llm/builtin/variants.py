@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cuda_agent.llm.builtin.absorb import with_epilogues
 from cuda_agent.llm.builtin.blocked import AnyKernel, with_blocks
 from cuda_agent.llm.builtin.cpu_options import CpuOptions
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
 from cuda_agent.llm.builtin.keep import with_kept
-from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.row_cuda import with_workspace
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan, Product
 
@@ -32,6 +34,14 @@ class Variant:
     """What it changes and why, as a sentence."""
     kernels: tuple[AnyKernel, ...] | None = None
     """Its own kernels where they are not the design's."""
+
+
+def target_kernels(plan: Plan, target: str) -> tuple[Kernel, ...]:
+    """Return the kernels of a plan, with what they need of memory besides on a target."""
+    kernels = plan_kernels(plan)
+    if target != "cuda":
+        return kernels
+    return tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
 
 
 def cpu_variants(plan: Plan, kernels: Sequence[Kernel], cores: int) -> list[Variant]:
@@ -106,18 +116,35 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
 
 def cuda_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
     """Return the variants for cuda, the best expected first, the conservative one last."""
+    found = _cuda_product_variants(plan, kernels) if any(isinstance(one, Product) for one in kernels) else _CUDA_LOOPS
+    plain = CudaOptions(vector=False, tiled=False)
+    idea = "one element a thread at a time: slower, and nothing that could be wrong"
+    return [*found, Variant(CONSERVATIVE, plain, idea)]
+
+
+def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
+    behind = Variant("in-place", CudaOptions(), "the library's product, then what comes behind it in one pass in place")
+    timed = replace(
+        behind, name="timed", options=CudaOptions(algorithms=8), idea="time what the library suggests, keep the fastest"
+    )
+    inside = target_kernels(with_epilogues(plan), "cuda")
+    if inside == tuple(kernels):
+        return [behind, timed]
+    idea = "bias and activation in the library's own epilogue: the result is written once"
     return [
-        Variant("vector", CudaOptions(), "sixteen bytes a load and store where the layout allows it"),
-        Variant(
-            "streaming",
-            CudaOptions(streaming=True),
-            "mark the output as used once, so that it leaves the L2 cache to the inputs",
-        ),
-        Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
-        Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
-        Variant(
-            CONSERVATIVE,
-            CudaOptions(vector=False, tiled=False),
-            "one element a thread at a time: slower, and nothing that could be wrong",
-        ),
+        Variant("epilogue", CudaOptions(), idea, inside),
+        replace(timed, kernels=inside),
+        behind,
     ]
+
+
+_CUDA_LOOPS = [
+    Variant("vector", CudaOptions(), "sixteen bytes a load and store where the layout allows it"),
+    Variant(
+        "streaming",
+        CudaOptions(streaming=True),
+        "mark the output as used once, so that it leaves the L2 cache to the inputs",
+    ),
+    Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
+    Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
+]

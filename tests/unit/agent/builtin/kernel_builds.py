@@ -58,7 +58,11 @@ def _write(designs: dict[str, Design], folder: Path, target: str, shift: int) ->
         (folder / f"{name}.py").write_text(files["model_new.py"])
         kernels.append(_kernel(files[design.kernel_path], number))
         bindings.append(_binding(files[f"kernels/{design.name}_binding.cpp"], number, target))
-    head = '#include "cuda_on_host.h"\n' if target == "cuda" else "".join(f"#include <{name}>\n" for name in INCLUDES)
+    head = (
+        '#include "cuda_on_host.h"\n#include "cublaslt_on_host.h"\n'
+        if target == "cuda"
+        else "".join(f"#include <{name}>\n" for name in INCLUDES)
+    )
     for group in range(GROUPS):
         (folder / f"kernels{group}.cpp").write_text(
             head + "#define FN static inline\n" + "\n".join(kernels[group::GROUPS])
