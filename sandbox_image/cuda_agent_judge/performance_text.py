@@ -98,9 +98,10 @@ def _submission(run: Mapping[str, Json], device: Mapping[str, Json]) -> list[str
     gaps = max(0.0, run["span_us"] - run["busy_us"])
     on_host = run["rows"][0]["kind"] == "operation"
     rest = "between them, in Python and in allocation" if on_host else "between them on the device"
+    busy, span, idle = (time_text(us / 1e3) for us in (run["busy_us"], run["span_us"], gaps))
     lines = [
         f"one call recorded: {'operations' if on_host else 'launches'} {run['launches']}, "
-        f"running {time_text(run['busy_us'] / 1e3)} of {time_text(run['span_us'] / 1e3)}; {time_text(gaps / 1e3)} {rest}"
+        f"running {busy} of {span}; {idle} {rest}"
     ]
     lines += [_row(row, run["busy_us"], device) for row in run["rows"][:_SHOWN]]
     hidden = run["left_out"] + max(0, len(run["rows"]) - _SHOWN)
