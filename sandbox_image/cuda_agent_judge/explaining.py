@@ -73,9 +73,8 @@ def explain(
     if report.peak_memory_bytes:
         made["lines"].append(_peaks(report.peak_memory_bytes))
     if "floor" in made and SUBMISSION in report.latency_ms:
-        least = made["floor"]
-        floor = Floor(least["bytes_ms"], least["flops_ms"], 0.0, least["certain"])
-        notes += [note for note in [impossible(report.latency_ms[SUBMISSION].median, floor)] if note]
+        doubt = impossible(report.latency_ms[SUBMISSION].median, Floor.from_json(made["floor"]))
+        notes += [doubt] if doubt else []
     return replace(report, performance=made, notes=[*report.notes, *notes])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cuda_agent_judge.bounds import time_text
 from cuda_agent_judge.report import side_name
 from cuda_agent_judge.roofline import Ceilings, Need
 
@@ -58,9 +59,9 @@ def _floor(performance: Mapping[str, Json], need: Need) -> str:
     which = "bytes" if least["bytes_ms"] >= least["flops_ms"] else "arithmetic"
     certain = "" if need.certain else ", if every byte is needed"
     return (
-        f"floor {least['ms'] * 1e3:.3g} us, by its {which}: {count_text(need.read_bytes)}B to read and "
-        f"{count_text(need.written_bytes)}B to write take {least['bytes_ms'] * 1e3:.3g} us{certain}; "
-        f"{count_text(flops)}FLOP take {least['flops_ms'] * 1e3:.3g} us"
+        f"floor {time_text(least['ms'])}, by its {which}: {count_text(need.read_bytes)}B to read and "
+        f"{count_text(need.written_bytes)}B to write take {time_text(least['bytes_ms'])}{certain}; "
+        f"{count_text(flops)}FLOP take {time_text(least['flops_ms'])}"
     )
 
 
@@ -85,8 +86,8 @@ def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:
     for row in rows[:_SHOWN]:
         gb_s = row["bytes"] / row["us"] / 1e3 if row["us"] else 0.0
         lines.append(
-            f"  {row['name']} {row['calls']}x {row['us']:.1f} us ({100 * row['us'] / total:.0f} %), "
-            f"{count_text(row['bytes'])}B at {gb_s:.3g} GB/s"
+            f"  {row['name']} {row['calls']}x {time_text(row['us'] / 1e3)} ({100 * row['us'] / total:.0f} %), "
+            f"{count_text(row['bytes'])}B at {count_text(gb_s * 1e9)}B/s"
         )
     return lines
 
@@ -97,9 +98,10 @@ def _submission(run: Mapping[str, Json], device: Mapping[str, Json]) -> list[str
     gaps = max(0.0, run["span_us"] - run["busy_us"])
     on_host = run["rows"][0]["kind"] == "operation"
     rest = "between them, in Python and in allocation" if on_host else "between them on the device"
+    busy, span, idle = (time_text(us / 1e3) for us in (run["busy_us"], run["span_us"], gaps))
     lines = [
         f"one call recorded: {'operations' if on_host else 'launches'} {run['launches']}, "
-        f"running {run['busy_us']:.1f} us of {run['span_us']:.1f} us; {gaps:.1f} us {rest}"
+        f"running {busy} of {span}; {idle} {rest}"
     ]
     lines += [_row(row, run["busy_us"], device) for row in run["rows"][:_SHOWN]]
     hidden = run["left_out"] + max(0, len(run["rows"]) - _SHOWN)
@@ -108,7 +110,7 @@ def _submission(run: Mapping[str, Json], device: Mapping[str, Json]) -> list[str
 
 def _row(row: Mapping[str, Json], busy_us: float, device: Mapping[str, Json]) -> str:
     share = f" ({100 * row['us'] / busy_us:.0f} %)" if busy_us > 0 else ""
-    text = f"  {short_name(row['name'])} {row['calls']}x {row['us']:.1f} us{share}"
+    text = f"  {short_name(row['name'])} {row['calls']}x {time_text(row['us'] / 1e3)}{share}"
     if row["kind"] != "kernel":
         return text if row["kind"] == "operation" else f"{text} [{row['kind']}]"
     grid, block = ("x".join(map(str, _trimmed(row[key]))) for key in ("grid", "block"))

@@ -44,6 +44,11 @@ class MemoryRate:
         """The fastest of the three."""
         return max(self.read, self.write, self.copy)
 
+    def ms(self, read: int, written: int) -> float:
+        """The time to read and write so much: as a copy as far as both are the same, the rest at its own rate."""
+        both = min(read, written)
+        return (2 * both / self.copy + (read - both) / self.read + (written - both) / self.write) / 1e6
+
     def best_of(self, other: "MemoryRate") -> "MemoryRate":
         """The higher rates of two measurements."""
         return MemoryRate(
@@ -143,6 +148,9 @@ class Floor:
     gb_s: float
     """The rate that the bytes were divided by."""
     certain: bool
+    """Every byte is needed."""
+    large: bool = True
+    """It is about memory and not about a cache, or about how a call begins and ends."""
 
     @property
     def ms(self) -> float:
@@ -151,7 +159,13 @@ class Floor:
 
     def to_json(self) -> dict[str, Json]:
         """As a report carries it."""
-        return {"ms": self.ms, "bytes_ms": self.bytes_ms, "flops_ms": self.flops_ms, "certain": self.certain}
+        times = {"ms": self.ms, "bytes_ms": self.bytes_ms, "flops_ms": self.flops_ms}
+        return {**times, "gb_s": self.gb_s, "certain": self.certain, "large": self.large}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Json]) -> "Floor":
+        """Read it back."""
+        return cls(raw["bytes_ms"], raw["flops_ms"], raw["gb_s"], raw["certain"], raw["large"])
 
 
 def need_of(analysis: Mapping[str, Json], *, precision: str) -> Need:
@@ -167,21 +181,29 @@ def need_of(analysis: Mapping[str, Json], *, precision: str) -> Need:
 
 
 def floor(need: Need, ceilings: Ceilings, target: str) -> Floor:
-    """The floor with the rates that favour a kernel most: what is written may stay in the cache.
+    """The floor: on `cuda` inputs come from memory; on `cpu` they were just written, so the size decides.
 
-    On `cuda` the inputs of a timed call lie in memory. On `cpu` they were just written, so the size decides.
+    On `cpu` all bytes count at the fastest rate.
     """
     rate = ceilings.rate_for(need.bytes)
     bytes_ms = need.bytes / rate.best / 1e6
     if target == "cuda":
-        # What is written can wait in the cache until the call is over.
-        memory, cache = ceilings.memory[-1].best, max(entry.best for entry in ceilings.memory)
-        moved = need.read_bytes + max(0, need.written_bytes - ceilings.cache_bytes)
-        bytes_ms = max(moved / memory, need.bytes / cache) / 1e6
+        rate, written = ceilings.memory[-1], need.written_bytes
+        if not is_large(need, ceilings):
+            # What is written can wait in the cache until the call is over. For large outputs that gains nothing: before
+            # a timed call the cache is full of other data that has to be written back first.
+            written = max(0, written - ceilings.cache_bytes)
+        cache = max(entry.best for entry in ceilings.memory)
+        bytes_ms = max(rate.ms(need.read_bytes, written), need.bytes / cache / 1e6)
     rates = ceilings.tflops
     spent = [amount / rates[kind] / 1e9 for kind, amount in need.flops.items() if rates.get(kind, 0) > 0]
     gb_s = need.bytes / bytes_ms / 1e6 if bytes_ms > 0 else rate.best
-    return Floor(bytes_ms, max(spent, default=0.0), gb_s, need.certain)
+    return Floor(bytes_ms, max(spent, default=0.0), gb_s, need.certain, is_large(need, ceilings))
+
+
+def is_large(need: Need, ceilings: Ceilings) -> bool:
+    """Whether so much moves that what the cache holds does not matter, nor how a call begins and ends."""
+    return need.bytes >= 4 * ceilings.cache_bytes
 
 
 def _rate(value: Json) -> float:

@@ -114,15 +114,15 @@ def seen(latencies: dict[str, float]) -> dict[str, Any]:
 def test_of_each_kernel_launch_compiler_and_occupancy_are_told() -> None:
     lines = performance_text(seen({"compile": 0.5, "submission": 0.2}))
     assert (
-        "  add_to 1x 80.0 us (66 %): grid 16, block 256, 12 registers, 33 kB shared, 20 B spilled, occupancy 75 %, "
+        "  add_to 1x 80 us (66 %): grid 16, block 256, 12 registers, 33 kB shared, 20 B spilled, occupancy 75 %, "
         "limited by shared memory; 116 of 132 multiprocessors have no block"
     ) in lines
     assert (
-        "  (anonymous namespace)::f<2> 2x 40.0 us (33 %): grid 256, block 128x2, 64 registers, occupancy 50 %, "
+        "  (anonymous namespace)::f<2> 2x 40 us (33 %): grid 256, block 128x2, 64 registers, occupancy 50 %, "
         "limited by registers"
     ) in lines
-    assert "  Memset 1x 1.0 us (1 %) [fill]" in lines
-    assert "one call recorded: launches 4, running 121.0 us of 180.0 us; 59.0 us between them on the device" in lines
+    assert "  Memset 1x 1 us (1 %) [fill]" in lines
+    assert "one call recorded: launches 4, running 121 us of 180 us; 59 us between them on the device" in lines
 
 
 def test_gaps_are_judged_and_the_limit_of_a_baseline_too() -> None:

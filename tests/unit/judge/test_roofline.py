@@ -102,9 +102,19 @@ def test_matrix_products_count_under_the_arithmetic_that_is_allowed(
 
 
 def test_on_cuda_inputs_come_from_memory_and_outputs_may_stay_in_the_cache() -> None:
-    assert floor(Need(400 * MB, 40 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.1)
-    assert floor(Need(400 * MB, 450 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.2)
+    assert floor(Need(100 * MB, 40 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.025)
     assert floor(Need(0, 45 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.005)
+
+
+def test_what_is_copied_counts_at_the_rate_of_a_copy_and_the_rest_at_its_own() -> None:
+    assert floor(Need(360 * MB, 360 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.2)
+    assert floor(Need(760 * MB, 360 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.3)
+    assert floor(Need(360 * MB, 660 * MB), GPU, "cuda").bytes_ms == pytest.approx(0.3)
+
+
+def test_little_data_is_never_at_the_limit() -> None:
+    assert not floor(Need(90 * MB, 90 * MB, certain=True), GPU, "cuda").large
+    assert floor(Need(110 * MB, 90 * MB, certain=True), GPU, "cuda").large
 
 
 def test_on_cpu_the_size_decides_which_rate_counts() -> None:
@@ -126,6 +136,8 @@ def test_arithmetic_is_the_floor_where_it_takes_longer() -> None:
         (Measured(1.5), SURE, "cuda", "memory-bound at 67 %"),
         (Measured(0.5), SURE, "cpu", "faster than the measured memory rate"),
         (Measured(1.5), Floor(0.1, 1.0, 1.0, certain=False), "cuda", "compute-bound at 67 %"),
+        (Measured(1.5), Floor(1.0, 9.0, 1.0, certain=False), "cuda", "memory-bound at 67 %"),
+        (Measured(20.0), Floor(1.0, 90.0, 1.0, certain=False), "cpu", "with less arithmetic than the operator has"),
         (
             Measured(0.095, 90.0, 18.0, 3),
             Floor(0.01, 0.0, 1.0, certain=True),
@@ -147,14 +159,15 @@ def test_only_who_asks_gets_advice() -> None:
 
 
 def test_a_baseline_at_the_floor_leaves_nothing_to_win() -> None:
-    said = at_limit({"compile": 1.02, "eager": 3.0}, "compile", SURE, "cuda")
-    assert said.startswith("no kernel can win by 5 %: torch.compile takes 1.02e+03 us")
+    said = at_limit({"compile": 1.01, "eager": 3.0}, "compile", SURE, "cuda")
+    assert said.startswith("no kernel can win by 5 %: torch.compile takes 1.01 ms")
 
 
 @pytest.mark.parametrize(
     ("medians", "least", "target"),
     [
-        ({"compile": 1.04}, SURE, "cuda"),
+        ({"compile": 1.02}, SURE, "cuda"),
+        ({"compile": 1.0}, Floor(1.0, 0.1, 4000.0, certain=True, large=False), "cuda"),
         ({"compile": 1.0}, SURE, "cpu"),
         ({"compile": 1.0}, Floor(1.0, 0.1, 4000.0, certain=False), "cuda"),
         ({"compile": 1.0}, Floor(0.0, 1.0, 4000.0, certain=True), "cuda"),
@@ -170,9 +183,10 @@ def test_where_a_win_is_not_out_of_reach_for_certain_nothing_is_said(
 
 
 def test_a_call_below_the_floor_is_noted_only_where_the_floor_is_certain() -> None:
-    assert "less than the 1e+03 us" in impossible(0.9, SURE)
+    assert "less than the 1 ms" in impossible(0.9, SURE)
     assert impossible(0.96, SURE) == ""
     assert impossible(0.5, Floor(1.0, 0.1, 4000.0, certain=False)) == ""
+    assert impossible(0.5, Floor(1.0, 0.1, 4000.0, certain=True, large=False)) == ""
 
 
 def test_of_two_measurements_the_higher_rates_count() -> None:

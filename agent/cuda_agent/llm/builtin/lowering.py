@@ -35,7 +35,7 @@ class Lowering:
         self.stages: list[Step] = []
         self.products = 0
         self.dense: dict[str, Dense] = {}
-        self.multiply = Products(graph.target, graph.precision, self.stages)
+        self.multiply = Products(graph.target, graph.precision, graph.libraries != "own", self.stages)
         self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:

@@ -15,7 +15,7 @@ Report = Mapping[str, Any]
 STEPS = (Purpose.COMPILE, Purpose.VERIFY, Purpose.PROFILE)
 MAX_TRIES = 3
 """How often a step is run again when its answer cannot be read."""
-_AT_FLOOR = 1.03
+_AT_FLOOR = 1.01
 """A time up to this multiple of the floor leaves nothing for another variant to gain."""
 
 
