@@ -23,6 +23,7 @@ from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Inputs, Runner
+from cuda_agent_judge.symbols import vendor_calls
 
 _copy, _as_strided, _contiguous = torch.Tensor.copy_, torch.Tensor.as_strided, torch.Tensor.contiguous
 _no_grad, _Tensor = torch.no_grad, torch.Tensor
@@ -199,7 +200,9 @@ class Candidate:
         return self._model(*args, **kwargs)
 
     def _audit(self, body: dict[str, Any]) -> dict[str, Any]:
-        return policy.audit(self._call, self._own_modules)
+        # The library that the judge built was looked at before; these the submission built while it was imported.
+        built = [Path(file) for module in self._own_modules if (file := getattr(module, "__file__", None))]
+        return policy.audit(self._call, self._own_modules) | {"vendor": vendor_calls(built)}
 
     def _record(self, body: dict[str, Any]) -> dict[str, Any]:
         """Say what one more call starts, and how long each part of it takes."""

@@ -17,6 +17,7 @@ from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
+from cuda_agent_judge.symbols import vendor_calls
 from cuda_agent_judge.workers import Refused, Workers
 
 _BUILDS_ITSELF = b"cpp_extension"
@@ -105,6 +106,8 @@ class Judgement:
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
             raise Refused(status, built.reason or "the kernels do not compile", built.log)
+        if session.libraries == "own" and built.library is not None:
+            checking.refuse_vendor_calls(vendor_calls([built.library]))
         return built
 
     def _start_reference(self) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuda_agent.llm.builtin.design import Design, Variant
+from cuda_agent.llm.builtin.design import Design
 from cuda_agent.llm.builtin.files import Files
 from cuda_agent.llm.builtin.history import Event, Purpose
+from cuda_agent.llm.builtin.variants import Variant
 from cuda_agent_judge.report import PASSED
 
 Report = Mapping[str, Any]

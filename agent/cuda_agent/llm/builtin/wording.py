@@ -1,8 +1,9 @@
 """What the policy says: its plan, what it expects before it writes, and what it learned."""
 
-from cuda_agent.llm.builtin.design import Design, Variant
+from cuda_agent.llm.builtin.design import Design
 from cuda_agent.llm.builtin.history import Purpose
 from cuda_agent.llm.builtin.progress import Progress, latency
+from cuda_agent.llm.builtin.variants import Variant
 
 OPENING = (
     "I start from what the operator computes, not from how it is written: I read its traced graph, then time the "
