@@ -74,7 +74,7 @@ def _measure_cuda() -> Ceilings:
     cache = int(gpu.L2_cache_size)
     large = max(min(_CUDA_SIZE, free // 8), 1 << 20) & ~0xFFFF
     # A copy has two sides, and both must fit.
-    sizes = sorted({max(cache // 8, 1 << 20) & ~0xFFFF, large})
+    sizes = sorted({max(cache // 3, 1 << 20) & ~0xFFFF, large})
     memory = tuple(_memory(size, "cuda", _device_ms) for size in sizes)
     tflops = {"fp32": _product(4096, torch.float32, "highest"), "tf32": _product(4096, torch.float32, "high")}
     tflops["half"] = _product(8192 if free > 4 << 30 else 4096, torch.bfloat16, "high")

@@ -1,7 +1,7 @@
 """The judge's questions on where the time goes, when a verdict stands: what comes back is read, never believed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cuda_agent_judge.bounds import impossible
@@ -19,6 +19,15 @@ from cuda_agent_judge.workers import Refused, Workers
 SPIN_US = 20_000
 """The device is held up while a recorded call is enqueued, as in a timed one: gaps are its own and not the host's."""
 _LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the judge has by then."""
+
+    compiled: Sequence[CompiledKernel] = ()
+    enqueue_us: Mapping[str, float] = field(default_factory=dict)
+    """How long the host takes to enqueue a call, by side; on `cuda`."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,12 @@ def _recorded(workers: Workers) -> tuple[Timeline | None, str]:
         return None, f"what it says cannot be read ({str(error)[:200]})"
 
 
-def explain(
-    workers: Workers, report: Report, compiled: Sequence[CompiledKernel], *, operations: bool, record: bool
-) -> Report:
+def explain(workers: Workers, report: Report, known: Known, *, operations: bool, record: bool) -> Report:
     """The report with where the time goes, as an object and as lines."""
     asked = ask(workers, operations=operations, record=record)
-    made = _performance(report, asked, compiled)
+    made = _performance(report, asked, known)
     if made.get("at_limit"):
-        made = _performance(report, ask_again(workers, asked), compiled)
+        made = _performance(report, ask_again(workers, asked), known)
     notes = [f"the kernels of a call could not be recorded: {asked.unrecorded}"] if asked.unrecorded else []
     made["lines"] = performance_text(made)
     if report.peak_memory_bytes:
@@ -78,14 +85,15 @@ def explain(
     return replace(report, performance=made, notes=[*report.notes, *notes])
 
 
-def _performance(report: Report, asked: Asked, compiled: Sequence[CompiledKernel]) -> dict[str, Any]:
+def _performance(report: Report, asked: Asked, known: Known) -> dict[str, Any]:
     return performance(
         report.target,
         asked.appraised,
         report.latency_ms,
         headline=report.headline,
         timeline=asked.timeline,
-        compiled=compiled,
+        compiled=known.compiled,
+        enqueue_us=known.enqueue_us,
     )
 
 

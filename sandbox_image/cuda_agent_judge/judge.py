@@ -37,6 +37,7 @@ class Judgement:
         self._own_folder = ""
         self._builder = builder
         self._kernels: tuple[CompiledKernel, ...] = ()
+        self._enqueue_us: dict[str, float] = {}
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -164,6 +165,7 @@ class Judgement:
         notes = list(self.report.notes) + found.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
+        self._enqueue_us = found.enqueue_us() if self._session.target == "cuda" else {}
         latencies = {side: latency(spans) for side, spans in found.spans().items()}
         self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
         self._remember()
@@ -172,9 +174,8 @@ class Judgement:
 
     def _explain(self, *, operations: bool = False, record: bool = False) -> None:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
-        self.report = explaining.explain(
-            self._workers, self.report, self._kernels, operations=operations, record=record
-        )
+        known = explaining.Known(self._kernels, self._enqueue_us)
+        self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""

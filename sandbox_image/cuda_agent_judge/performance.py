@@ -27,6 +27,7 @@ def performance(
     headline: str,
     timeline: Timeline | None = None,
     compiled: Sequence[CompiledKernel] = (),
+    enqueue_us: Mapping[str, float] | None = None,
 ) -> dict[str, Json]:
     """Put it together, from what the reference worker found and, for a submission, the timeline of one call."""
     if "unknown" in appraised:
@@ -39,6 +40,7 @@ def performance(
         "ceilings": ceilings.to_json(),
         "need": need.to_json(),
         "floor": least.to_json(),
+        "enqueue_us": dict(enqueue_us or {}),
         "rates": {side: _rates(time, need, least) for side, time in latency_ms.items()},
     }
     if "operations" in appraised:

@@ -25,6 +25,8 @@ def performance_text(performance: Mapping[str, Json]) -> list[str]:
                 f"{side_name(side)}: {count_text(rates['gb_s'] * 1e9)}B/s of needed bytes, "
                 f"{count_text(rates['tflop_s'] * 1e12)}FLOP/s; {words}"
             )
+    if performance["enqueue_us"]:
+        lines.append(_enqueue(performance["enqueue_us"]))
     if performance.get("operations"):
         lines += _operations(performance["operations"], need)
     if performance.get("submission"):
@@ -74,6 +76,11 @@ def _ceilings(performance: Mapping[str, Json]) -> str:
     products = ", ".join(f"{kind} {rate:.3g}" for kind, rate in ceilings.tflops.items())
     threads = f" with {ceilings.threads} threads" if ceilings.threads else ""
     return f"measured ceilings{threads}: {memory}; matrix products {products} TFLOP/s"
+
+
+def _enqueue(by_side: Mapping[str, float]) -> str:
+    sides = ", ".join(f"{side_name(side)} {time_text(us / 1e3)}" for side, us in by_side.items())
+    return f"the host enqueues a call in: {sides} (not in the times above, which are the device's own)"
 
 
 def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:

@@ -33,6 +33,8 @@ class Call:
     """The judge's own span with what the protocol costs."""
     waited_ns: int = 0
     """How long its threads stood in line for a core meanwhile, added up."""
+    enqueue_ns: int = 0
+    """On `cuda`, how long the worker says that the host took to enqueue it."""
 
     @property
     def apart_ns(self) -> int:
@@ -67,6 +69,10 @@ class Measured:
         if mine := found.get(SUBMISSION):
             found[SUBMISSION] = _made_whole(mine, self.calls[SUBMISSION], apart)
         return found
+
+    def enqueue_us(self) -> dict[str, float]:
+        """The typical time to enqueue a call, by side; for reading, it counts nowhere."""
+        return {side: median([call.enqueue_ns for call in calls]) / 1e3 for side, calls in self.calls.items()}
 
     def fastest(self, side: str) -> float:
         """The ratio of both sides' fastest tenth; to the very fastest call of a side that mostly waited for cores."""

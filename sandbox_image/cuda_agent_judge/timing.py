@@ -99,10 +99,10 @@ class Timer:
                 self._call(side)
                 self._draw(seed)
             before = self._waited(side)
-            wall, claim, _ = self._call(side)
+            wall, claim, enqueue = self._call(side)
             waited = max(self._waited(side) - before, 0)
             overhead = median(self._idle) if self._idle and side == SUBMISSION else self._overhead_ns
-            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited))
+            found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited, enqueue))
             self._land(side, twin_known="eager" in done)
             done.append(side)
 

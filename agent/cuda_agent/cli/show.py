@@ -35,4 +35,6 @@ def show(
     for event in events:
         print("\n".join(lines(event)))
     print(plain(summary.run_text(document, run)))
+    if told := summary.performance_lines(document.get("result") or {}):
+        print(plain("\nWhere the time goes:\n" + "\n".join(told)))
     return 0

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cuda_agent.runs.summary import performance_lines
 from cuda_agent.terminal import box, plain
 from cuda_agent.trajectory import (
     CallChanged,
@@ -68,8 +69,8 @@ def _course(event: Event) -> list[str]:
 def _verdict(turn: int, report: Mapping[str, Any]) -> list[str]:
     kind = "final verdict" if report.get("final") else "verdict"
     details = [report["details"]] if report.get("details") else []
-    lines = (report.get("performance") or {}).get("lines", [])
-    return [f"\n--- turn {turn}: {kind} {report['status']}: {report.get('reason', '')}", *details, *lines]
+    told = performance_lines(report)
+    return [f"\n--- turn {turn}: {kind} {report['status']}: {report.get('reason', '')}", *details, *told]
 
 
 def _arguments(arguments: Mapping[str, Any]) -> list[str]:

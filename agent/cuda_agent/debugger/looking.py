@@ -15,7 +15,7 @@ from cuda_agent.debugger.stepper import Halt
 from cuda_agent.errors import UsageError
 from cuda_agent.history import standing
 from cuda_agent.llm.model import Message, ToolCall
-from cuda_agent.runs.summary import verdict_lines
+from cuda_agent.runs.summary import performance_lines, verdict_lines
 from cuda_agent.trajectory import Judged
 
 SHELL_TIMEOUT_S = 24 * 3600.0
@@ -58,12 +58,20 @@ def show_verdict(desk: Desk, rest: str) -> Halt | None:
             desk.write(paragraph(line))
         if report.get("details"):
             desk.write(plain(str(report["details"])))
+        _write_performance(desk, report)
     profile = desk.watch.profile
     if profile is not None and (not judged or profile.submission_sha256 != judged[-1].report.get("submission_sha256")):
         desk.write("\nThe model's own last profile")
-        for line in verdict_lines(json.loads(profile.to_json())):
+        told = json.loads(profile.to_json())
+        for line in verdict_lines(told):
             desk.write(paragraph(line))
+        _write_performance(desk, told)
     return None
+
+
+def _write_performance(desk: Desk, report: Mapping[str, object]) -> None:
+    for line in performance_lines(report):
+        desk.write(plain(line))
 
 
 def _error_lines(report: Mapping[str, object]) -> list[str]:

@@ -80,6 +80,12 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def performance_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return where the time goes, as the judge told it."""
+    lines = (result.get("performance") or {}).get("lines")
+    return [str(line) for line in lines] if isinstance(lines, list) else []
+
+
 def _bound(result: Mapping[str, Any]) -> list[str]:
     """Return what bounds the submission, where the judge found out."""
     judgement = (result.get("performance") or {}).get("judgement") or {}

@@ -11,7 +11,7 @@ from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.operators import Operator
 from cuda_agent.run_dir import RunDir, load_document
 from cuda_agent.runs.record import Record
-from cuda_agent.runs.summary import run_text
+from cuda_agent.runs.summary import performance_lines, run_text
 from cuda_agent_judge.report import Interval, Latency, Report
 
 WIN = Report(
@@ -126,3 +126,10 @@ def test_a_failure_is_recorded_with_what_it_said(tmp_path: Path) -> None:
     assert load_document(run.path)["status"] == "failed"
     assert "ValueError: x" in run_text(made.document, run.path)
     assert "Traceback" not in run_text(made.document, run.path)
+
+
+@pytest.mark.parametrize(
+    "result", [{}, {"performance": None}, {"performance": {"unknown": "x"}}, {"performance": {"lines": 3}}]
+)
+def test_a_result_of_before_says_nothing_of_where_the_time_goes(result: dict[str, Any]) -> None:
+    assert performance_lines(result) == []

@@ -108,7 +108,9 @@ SPILLING = CompiledKernel("_Z6add_toPKfPfi", "90a", 12, 32000, spill_stores=8, s
 
 def seen(latencies: dict[str, float]) -> dict[str, Any]:
     times = {side: Latency(ms, ms, ms, 9) for side, ms in latencies.items()}
-    return performance("cuda", GPU, times, headline="compile", timeline=TWO, compiled=[SPILLING])
+    return performance(
+        "cuda", GPU, times, headline="compile", timeline=TWO, compiled=[SPILLING], enqueue_us={"submission": 35.2}
+    )
 
 
 def test_of_each_kernel_launch_compiler_and_occupancy_are_told() -> None:
@@ -121,6 +123,7 @@ def test_of_each_kernel_launch_compiler_and_occupancy_are_told() -> None:
         "  (anonymous namespace)::f<2> 2x 40 us (33 %): grid 256, block 128x2, 64 registers, occupancy 50 %, "
         "limited by registers"
     ) in lines
+    assert any(line.startswith("the host enqueues a call in: submission 35.2 us") for line in lines)
     assert "  Memset 1x 1 us (1 %) [fill]" in lines
     assert "one call recorded: launches 4, running 121 us of 180 us; 59 us between them on the device" in lines
 
