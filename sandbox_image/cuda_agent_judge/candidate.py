@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import buffers, contract, extension, peeking, policy, sampling
+from cuda_agent_judge import buffers, contract, extension, peeking, policy, recording, sampling, timeline
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
@@ -63,6 +63,7 @@ class Candidate:
             Kind.AUDIT: self._audit,
             Kind.STATE: self._give_state,
             Kind.MEMORY: lambda body: {"bytes": peak_of(self._call, self._target)},
+            Kind.RECORD: self._record,
         }
 
     def setup(self, body: dict[str, Any], fds: tuple[int, ...]) -> dict[str, Any]:
@@ -202,6 +203,14 @@ class Candidate:
         # The library that the judge built was looked at before; these the submission built while it was imported.
         built = [Path(file) for module in self._own_modules if (file := getattr(module, "__file__", None))]
         return policy.audit(self._call, self._own_modules) | {"vendor": vendor_calls(built)}
+
+    def _record(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Say what one more call starts, and how long each part of it takes."""
+        call = recording.marked(self._model)
+        events = recording.record(lambda: self._runner.go(call, body["spin_us"]), self._target)
+        if self._target == "cuda":
+            return timeline.device_timeline(events).to_json()
+        return timeline.host_timeline(events, policy.NAMESPACE).to_json()
 
     def _give_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy the weights as they are now back into the shared area."""

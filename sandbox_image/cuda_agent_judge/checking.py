@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from cuda_agent_judge import contract
+from cuda_agent_judge import contract, drawing
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import OutputError
 from cuda_agent_judge.session import Session
@@ -45,7 +45,7 @@ class Checker:
         self._signed = bool(shared["signed"])
         self.calls = 0
         self.errors: dict[str, OutputError] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = [drawing.HARDENED] if shared["hardened"] else []
 
     def check(self, variants: tuple[str, ...]) -> None:
         """Make one checked call a variant.

@@ -122,10 +122,10 @@ def _following(design: Design, progress: Progress) -> Variant | None:
         return None
     if refused and CONSERVATIVE not in progress.fates:
         return variants[CONSERVATIVE]
-    for name, variant in variants.items():
-        if name != CONSERVATIVE and name not in progress.fates:
-            return variant
     best = best_variant(design, progress)
+    untried = [variant for name, variant in variants.items() if name not in progress.fates and name != CONSERVATIVE]
+    if untried and not (best is not None and progress.fates[best.name].at_floor):
+        return untried[0]
     return best if best is not None and best != progress.current else None
 
 

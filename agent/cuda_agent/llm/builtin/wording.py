@@ -100,7 +100,10 @@ def done(best: Variant, progress: Progress) -> str:
 
 def nothing_left(best: Variant, progress: Progress) -> str:
     """Why there is no more to try."""
-    speedup = progress.fates[best.name].speedup
+    fate = progress.fates[best.name]
+    speedup = fate.speedup
+    if fate.at_floor:
+        return f"{best.name!r} moves its bytes as fast as the device can ({speedup:.3g}x): no variant can gain on that."
     said = (
         f"Every variant of the recipe was tried; the fastest is {best.name!r} with {speedup:.3g}x of the native speed"
     )
