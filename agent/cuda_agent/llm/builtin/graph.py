@@ -247,3 +247,18 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the reference's strides where they are dense in some order of the dimensions, else row-major ones."""
+    dense = dense_strides(shape)
+    if strides is None or numel(shape) == 0:
+        return dense
+    step = 1
+    for stride, size in sorted(zip(strides, shape, strict=True), key=lambda pair: (pair[0], pair[1])):
+        if size == 1:
+            continue
+        if stride != step:
+            return dense
+        step *= size
+    return strides

@@ -22,7 +22,6 @@ STAGED_BYTES = 4096
 ROWS_STREAM_FROM_BYTES = 64 << 20
 """The same for row kernels, whose outputs of a few megabytes are faster through the caches."""
 CONSERVATIVE = "plain"
-
 ALGORITHMS = 16
 """Suggestions of the library that are timed: its first one is often not the fastest."""
 
@@ -119,13 +118,13 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
 
 def cuda_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
     """Return the variants for cuda, the best expected first, the conservative one last."""
-    found = _cuda_product_variants(plan, kernels) if any(isinstance(one, Product) for one in kernels) else _CUDA_LOOPS
+    found = _cuda_product_variants(plan) if any(isinstance(one, Product) for one in kernels) else _CUDA_LOOPS
     plain = CudaOptions(vector=False, tiled=False)
     idea = "one element a thread at a time: slower, and nothing that could be wrong"
     return [*found, Variant(CONSERVATIVE, plain, idea)]
 
 
-def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
+def _cuda_product_variants(plan: Plan) -> list[Variant]:
     first = Variant("in-place", CudaOptions(), "the library's first suggestion, then one pass in place")
     timed = replace(
         first,
@@ -134,7 +133,7 @@ def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Varian
         idea="time what the library suggests at the first call and keep the fastest; then one pass in place",
     )
     inside = target_kernels(with_epilogues(plan), "cuda")
-    if inside == tuple(kernels):
+    if not any(isinstance(one, Product) and (one.bias or one.activation) for one in inside):
         return [timed, first]
     idea = "bias and activation in the library's own epilogue, which writes the result once; its suggestions timed"
     return [replace(timed, name="epilogue", idea=idea, kernels=inside), timed, first]

@@ -126,6 +126,7 @@ def test_the_library_s_own_epilogue_takes_what_it_can_and_no_more(steps: Steps, 
     variant = next(iter(design.variants().values()))
     assert f"CUBLASLT_EPILOGUE_{epilogue}, " in design.kernel(variant)
     assert len(design.kernels_of(variant)) == kernels
+    assert ("epilogue" in design.variants()) == (epilogue != "DEFAULT")
 
 
 def test_a_residual_that_differs_from_row_to_row_is_no_bias() -> None:
