@@ -29,6 +29,7 @@ class Baselines:
         self._runner = runner
         self._session = session
         self._values = values
+        self._failed: str | None = None
         self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
         self._kept: dict[str, Any] = {}
         self._side = "eager"
@@ -52,12 +53,29 @@ class Baselines:
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether torch.compile has been tried."""
+        return self._failed is not None or "compile" in self._calls
+
+    def let_go(self) -> None:
+        """Forget the outputs of a judgement that ended."""
+        self._kept, self._latest, self.twin = {}, None, []
+
     def _warm(self, fresh_in: str | None) -> dict[str, Any]:
         """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline.
 
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
+        if self.is_warm and not fresh_in:
+            return {"ok": self._failed is None, "reason": self._failed or ""}
+        reason = self._compile(fresh_in)
+        self._failed = reason or None
+        return {"ok": not reason, "reason": reason}
+
+    def _compile(self, fresh_in: str | None) -> str:
+        """Compile; "" or why that is no baseline."""
         kept = self._session.cache_dir / "inductor"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -69,15 +87,12 @@ class Baselines:
                 args, kwargs = self._runner.arguments
                 outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
         except Exception as error:
-            return {
-                "ok": False,
-                "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}",
-            }
+            return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
         pairs = zip(*outputs, strict=True)
         if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
-            return {"ok": False, "reason": "its result differs from eager's"}
+            return "its result differs from eager's"
         self._calls["compile"] = compiled
-        return {"ok": True, "reason": ""}
+        return ""
 
     def _call(self, side: str) -> Any:
         self._runner.prepare(0, self._values(), now=True)

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from cuda_agent_judge import battery
 from cuda_agent_judge.checking import Checker, new_seed
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
@@ -90,7 +91,7 @@ class Timer:
         self._order.shuffle(order)
         seed = new_seed()
         if not self._on_gpu:
-            self._draw(seed, with_submission=SUBMISSION in sides)
+            self._draw(seed, with_submission=SUBMISSION in sides, prepared=battery.TIMED)
         done: list[str] = []
         for side in order:
             if self._on_gpu:
@@ -116,9 +117,9 @@ class Timer:
             self._land(side, twin_known=True)
         return enqueue
 
-    def _draw(self, seed: int, *, with_submission: bool = False) -> None:
+    def _draw(self, seed: int, *, with_submission: bool = False, prepared: str | None = None) -> None:
         """Draw inputs; on `cpu` a submission stands still from before they can be seen until it is called on them."""
-        body = {"variant": "native", "seed": seed, "hold": not self._on_gpu}
+        body = {"variant": "native", "seed": seed, "hold": not self._on_gpu, "prepared": prepared}
         self._values = self._workers.ask_reference(Kind.DRAW, body)["values"]
         if self._on_gpu:
             return

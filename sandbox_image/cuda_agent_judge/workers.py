@@ -44,29 +44,37 @@ class SharingFault(Exception):
     """The candidate worker cannot open the shared buffers; no submission has been loaded yet."""
 
 
-def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]:
-    """The reference worker's loop; without `ipc` no device memory is handed to the candidate worker."""
+def serve_reference(session: Session) -> Callable[[Channel], None]:
+    """The loop of a reference worker that serves one judgement."""
 
     def serve(channel: Channel) -> None:
-        reference = Reference(session, ipc=ipc)
-        with contextlib.suppress(PeerLost):
-            while True:
-                frame = channel.receive()
-                try:
-                    answer = reference.handle(frame.kind, frame.body)
-                except OperatorFault as error:
-                    channel.send(Kind.FAULT, {"sentence": str(error)})
-                    continue
-                except torch.OutOfMemoryError:
-                    # Nothing is said against the submission: the reference and its comparison need the room.
-                    channel.send(Kind.FAULT, {"sentence": _NO_ROOM})
-                    continue
-                fds, reference.fds = reference.fds, ()
-                channel.send(Kind.ANSWER, answer, fds)
-                for fd in fds:
-                    os.close(fd)
+        answer_judge(Reference(session), channel)
 
     return serve
+
+
+def answer_judge(reference: Reference, channel: Channel) -> bool:
+    """Answer until the judge closes its end; returns whether every answer was one."""
+    sound = True
+    with contextlib.suppress(PeerLost):
+        while True:
+            frame = channel.receive()
+            try:
+                answer = reference.handle(frame.kind, frame.body)
+            except OperatorFault as error:
+                sound = False
+                channel.send(Kind.FAULT, {"sentence": str(error)})
+                continue
+            except torch.OutOfMemoryError:
+                # Nothing is said against the submission: the reference and its comparison need the room.
+                sound = False
+                channel.send(Kind.FAULT, {"sentence": _NO_ROOM})
+                continue
+            fds, reference.fds = reference.fds, ()
+            channel.send(Kind.ANSWER, answer, fds)
+            for fd in fds:
+                os.close(fd)
+    return sound
 
 
 def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
