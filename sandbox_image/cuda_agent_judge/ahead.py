@@ -1,4 +1,4 @@
-"""Inputs and their answers, drawn and computed before a judgement asks for them: while a model thinks, or kernels build.
+"""Inputs and their answers, drawn and computed before a judgement asks for them: while a model thinks.
 
 Each set is used once. Its seed is this process's own secret, as good as the judge's.
 """

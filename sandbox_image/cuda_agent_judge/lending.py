@@ -1,4 +1,4 @@
-"""The areas of one judgement that a submission's process can write to: the slot for inputs, the landing, the weights."""
+"""The areas of one judgement that a submission's process can write to: inputs, outputs and weights."""
 
 from collections.abc import Iterable
 

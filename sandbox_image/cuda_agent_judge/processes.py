@@ -125,35 +125,15 @@ class _Family:
         os.close(self._output_write)
 
     def _fork(self, name: str, main: Callable[[], None]) -> int:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid:
-            self._names[pid] = name
-            return pid
-        status = 1
-        try:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            os.setsid()
-            main()
-            status = 0
-        except BaseException as error:
-            with contextlib.suppress(Exception):
-                sys.excepthook(type(error), error, error.__traceback__)
-        finally:
-            with contextlib.suppress(Exception):
-                sys.stderr.flush()
-            os._exit(status)
+        pid = fork(main)
+        self._names[pid] = name
+        return pid
 
     def _worker(self, channel: Channel, main: Callable[[Channel], None], secret: bool) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for fd, target in ((nothing, 0), (self._output_write, 1), (self._output_write, 2)):
             os.dup2(fd, target)
-        own = channel.sock.fileno()
-        os.closerange(3, own)
-        os.closerange(own + 1, _highest_fd() + 1)
+        close_all_but(channel.sock.fileno())
         _libc.prctl(_PR_SET_DUMPABLE, 0 if secret else 1, 0, 0, 0)
         # New streams: the old ones remember whether what stood behind them could seek.
         sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
@@ -217,6 +197,38 @@ class _Family:
             if name in ("reference", "candidate"):
                 with contextlib.suppress(PeerLost):
                     control.send(Kind.FAULT, {"role": name, "how": how_ended(status)})
+
+
+def fork(main: Callable[[], None]) -> int:
+    """Fork a process of its own session that ends with this one; returns its id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        main()
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def close_all_but(kept: int) -> None:
+    """Close every descriptor above the standard ones but this."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _highest_fd() + 1)
 
 
 def how_ended(status: int) -> str:

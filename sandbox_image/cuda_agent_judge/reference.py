@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import ahead, compare, expected, operator, peeking
+from cuda_agent_judge import ahead, compare, expected, peeking
 from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.battery import IN_LOOP, TIMED
@@ -91,16 +91,21 @@ class Reference:
             return True
         return self._ahead.step()
 
-    def let_go(self) -> None:
-        """Forget a judgement when all processes of its submission are gone."""
+    def rest(self) -> None:
+        """Forget a judgement that has ended, but for the areas: its submission's process may still have them open."""
         self._wide, self._known, self._landed, self._peeked = None, None, None, []
-        if self._lent is not None:
-            self._lent.close()
-            self._lent = None
         if self._ahead is not None:
             self._ahead.drop_battery()
         if self._standing is not None:
             self._standing.baselines.let_go()
+
+    def let_go(self) -> None:
+        """Give the areas back, when all processes of the submission are gone."""
+        if self._lent is not None:
+            self._lent.close()
+            self._lent = None
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     @property
     def _stands(self) -> Standing:

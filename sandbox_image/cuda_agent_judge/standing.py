@@ -1,4 +1,4 @@
-"""What the reference worker makes once of an operator: its model, how its inputs and outputs are laid out, the baselines.
+"""What the reference worker makes once of an operator: model, layouts of inputs and outputs, baselines.
 
 None of it depends on a submission, so that it may serve one judgement after another.
 """
