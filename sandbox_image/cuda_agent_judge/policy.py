@@ -16,7 +16,8 @@ from torch._C._autograd import _enable_profiler_legacy as _start_profiler
 from torch._C._profiler import ProfilerConfig as _ProfilerConfig
 from torch._C._profiler import ProfilerState as _ProfilerState
 from torch._C._profiler import _ExperimentalConfig
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuda_agent_judge.dispatching import Dispatching
 
 NAMESPACE = "cuda_extension"
 _NO_OPTIONS = _ExperimentalConfig()
@@ -33,16 +34,16 @@ _MOVES_NO_ARITHMETIC = frozenset(
 )
 
 
-class Audit(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Audit(Dispatching):  # type: ignore[no-untyped-call]
     """Records the operations of one call by name ("aten::mm")."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.names: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.names.add(f"{func.namespace}::{func._schema.name.rpartition('::')[2]}")
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Reference:
         if self._lent is not None:
             self._lent.close()
             self._lent = None
-        if torch.cuda.is_initialized():
+        if self._standing is not None and self._standing.cudart is not None:
             torch.cuda.empty_cache()
 
     @property
