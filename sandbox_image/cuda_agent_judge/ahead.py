@@ -15,9 +15,8 @@ from cuda_agent_judge.battery import TIMED
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.standing import Standing
 
-_LIMIT_BYTES = 1 << 30
-_MEMORY_SHARE = 32
-"""On `cuda` all sets together take at most this fraction of the memory."""
+_LIMIT_BYTES = 640 << 20
+"""Of all sets together."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +81,13 @@ class Ahead:
         self._stands = stands
         signed = stands.described["signed"]
         self._battery = [variant for variant in battery if variant == "native" or signed]
-        self._timed = timed if self._fits() else 0
+        self._timed = timed
         self._ready: dict[bool, list[Prepared]] = {False: [], True: []}
 
     def step(self) -> bool:
         """Prepare one set; False when there is nothing to do."""
         if not self._fits():
-            return False
+            return False  # as yet only where memory is no matter
         for timed, wanted in ((False, self._battery), (True, [TIMED] * self._timed)):
             there = len(self._ready[timed])
             if there < len(wanted):
@@ -123,11 +122,4 @@ class Ahead:
 
     def _fits(self) -> bool:
         inputs, outputs = self._stands.inputs.layout.size, self._stands.learnt.layout.size
-        total = len(self._battery) * (inputs + 3 * outputs) + self._timed_bytes(inputs, outputs)
-        if self._stands.cudart is None:
-            return total < _LIMIT_BYTES
-        return total * _MEMORY_SHARE < torch.cuda.get_device_properties(0).total_memory
-
-    @staticmethod
-    def _timed_bytes(inputs: int, outputs: int) -> int:
-        return 8 * (inputs + outputs)
+        return len(self._battery) * (inputs + 3 * outputs) + self._timed * (inputs + outputs) < _LIMIT_BYTES

@@ -28,11 +28,20 @@ class Drawn:
         slots = tuple(next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
         self.form = Inputs(spec, slots, buffers.layout(tensors))
         self._eligible = [drawing.unstructured(t) for t in tensors]
-        self.master = torch.zeros(self.form.layout.size, dtype=torch.uint8, device="cpu" if cudart is None else "cuda")
+        self._device = "cpu" if cudart is None else "cuda"
+        self.take_memory()
         self.values: list[Any] = []
         """The leaves, None in place of each tensor."""
         self._store(leaves)
         self.fixed = False
+
+    def take_memory(self) -> None:
+        """Make room for what is drawn."""
+        self.master = torch.zeros(self.form.layout.size, dtype=torch.uint8, device=self._device)
+
+    def give_memory(self) -> None:
+        """Let what was drawn go."""
+        self.master = torch.empty(0, dtype=torch.uint8)
 
     @property
     def may_be_signed(self) -> bool:

@@ -23,8 +23,10 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.turns import scheduling
 from cuda_agent_judge.workers import answer_judge
 
-_IDLE, _LARGE, _UNSOUND = b"idle", b"large", b"unsound"
-"""What the worker says when a judgement has ended; large operators' memory is not kept from one to the next."""
+_IDLE, _UNSOUND = b"idle", b"unsound"
+"""What the worker says when a judgement has ended."""
+_ALONE = b"alone"
+"""What it is told when nothing is left of the submission."""
 _IDLE_LIMIT_S = 2.0
 """How long it may take to be ready again when a judgement has ended."""
 
@@ -36,7 +38,6 @@ class Resident:
         self._session = session
         self._pid = 0
         self._control: socket.socket | None = None
-        self._is_large = False
         self._scheduled = scheduling(os.getpid())
 
     @property
@@ -68,6 +69,8 @@ class Resident:
         self._signal(signal.SIGCONT)  # a judge that was killed may have left it stopped
         if not (well and self._said_idle()):
             self.drop()
+        elif self._control is not None:
+            self._control.send(_ALONE)
 
     def drop(self) -> None:
         """End the worker."""
@@ -81,7 +84,7 @@ class Resident:
 
     def work_ahead(self) -> None:
         """Have a worker stand, which then prepares for the next judgement by itself."""
-        if not self._pid and not self._is_large:
+        if not self._pid:
             self._start()
 
     def _start(self) -> None:
@@ -103,9 +106,7 @@ class Resident:
         assert self._control is not None
         with contextlib.suppress(OSError):
             self._control.settimeout(_IDLE_LIMIT_S)
-            said = self._control.recv(64)
-            self._is_large = said == _LARGE
-            return said == _IDLE
+            return self._control.recv(64) == _IDLE
         return False
 
     def _signal(self, number: signal.Signals) -> None:
@@ -122,22 +123,23 @@ def _serve(session: Session, control: socket.socket) -> None:
     busy = True
     while True:
         while busy and not select.select([control], [], [], 0)[0]:
-            busy = _prepared(reference) and reference.keeps
-        if not reference.keeps:
-            return
+            busy = _prepared(reference)
         nonce, fds, _, _ = socket.recv_fds(control, NONCE_BYTES, 2)
+        if nonce == _ALONE:
+            reference.let_go()
+            busy = True
+            continue
         if len(fds) != 2:
             return
-        reference.let_go()
-        busy = True
         _say_to(fds[1])
         channel = Channel(socket.socket(fileno=fds[0]), nonce)
         sound = answer_judge(reference, channel)
         channel.close()
         reference.rest()
         _say_to(os.dup(quiet))
-        control.send(_LARGE if not reference.keeps else _IDLE if sound else _UNSOUND)
-        if not (sound and reference.keeps):
+        busy = False
+        control.send(_IDLE if sound else _UNSOUND)
+        if not sound:
             return
 
 

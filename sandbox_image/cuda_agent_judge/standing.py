@@ -22,8 +22,6 @@ from cuda_agent_judge.session import Session
 
 _HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
-_KEPT_SHARE = 16
-"""It stands on after a judgement where inputs and outputs take at most this fraction of the memory."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,23 @@ class Standing:
         self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values)
         self.described = self._describe()
         self._wide_model: torch.nn.Module | None = None
+        self._has_memory = True
 
-    @property
-    def keeps(self) -> bool:
-        """Whether it takes so little memory that it may stand on."""
-        return self._takes_less_than(_KEPT_SHARE, self.inputs.layout.size + self.learnt.layout.size)
+    def take_memory(self) -> None:
+        """Have room for inputs, for the length of a judgement."""
+        if not self._has_memory:
+            self.drawn.take_memory()
+            self.runner.take_memory(self.drawn.master)
+            self._has_memory = True
+
+    def give_memory(self) -> None:
+        """Let the room for inputs go: others need the GPU between two judgements."""
+        if self.cudart is not None:
+            self.runner.give_memory()
+            self.drawn.give_memory()
+            self._has_memory = False
+            self._wide_model = None
+            torch.cuda.empty_cache()
 
     @property
     def aliases(self) -> bool:
