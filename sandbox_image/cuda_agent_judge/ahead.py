@@ -15,7 +15,7 @@ from cuda_agent_judge.battery import TIMED
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.standing import Standing
 
-_LIMIT_BYTES = 640 << 20
+_LIMIT_BYTES = 768 << 20
 """Of all sets together."""
 
 

@@ -77,7 +77,8 @@ def _execute(request: Request, folder: Path, phases: Phases, attached: Attached 
         identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
     if identity is not None and not session.model_shares_uid:
         report = replace(report, isolation="separate-uid")
-    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
+    on_gpu = session.target == "cuda" and sealed is not None and request.command != "compile"
+    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder), on_gpu=on_gpu)
     asked = _Asked(request, report, sealed, phases)
     answer = _run(asked, candidate, attached, ipc=True)
     if _SHARING in answer:

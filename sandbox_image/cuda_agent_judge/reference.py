@@ -29,7 +29,7 @@ from cuda_agent_judge.standing import Standing, packed
 
 _FURTHER, _FURTHER_S = 14, 3.0
 """Draws, and seconds for them, after two answers that are alike."""
-_TIMED_AHEAD = 5
+_TIMED_AHEAD = 7
 
 
 class Reference:

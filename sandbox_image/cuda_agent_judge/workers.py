@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
-from cuda_agent_judge.cudart import CudaFault
+from cuda_agent_judge.cudart import CudaFault, Cudart
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.phases import Phases
@@ -77,8 +77,11 @@ def answer_judge(reference: Reference, channel: Channel) -> bool:
     return sound
 
 
-def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
-    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
+def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -> Callable[[Channel], None]:
+    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`.
+
+    With `on_gpu` it comes up on the GPU at once, while kernels are built.
+    """
 
     def serve(channel: Channel) -> None:
         gain_nothing()
@@ -88,6 +91,9 @@ def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Chann
         move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
+        if on_gpu:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            Cudart().synchronize()
         candidate = Candidate()
         receive, send = channel.receive, channel.send
         frame = receive()
