@@ -72,6 +72,11 @@ class Reference:
             self._standing.cudart.synchronize()
         return answer
 
+    @property
+    def compiles_next(self) -> bool:
+        """Whether the next piece of work ahead is the baseline."""
+        return self._standing is not None and not self._standing.baselines.is_warm
+
     def work_ahead(self) -> bool:
         """Do a piece of what the next judgement will ask for; False when all is done.
 

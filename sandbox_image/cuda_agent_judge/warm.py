@@ -72,10 +72,12 @@ class _Place:
 
 def _carry_out(order: dict[str, Any], fds: list[int], place: _Place) -> int:
     """Fork a process for the command, and see that nothing of it is left."""
-    needs_reference = order["command"] != "compile"
-    attached = place.resident.attach() if needs_reference else None
+    command = order["command"]
+    # What is not timed need not wait until the baseline is compiled: it gets a reference worker of its own.
+    alone = command == "compile" or (command in ("analyze", "verify") and place.resident.is_compiling)
+    attached = None if alone else place.resident.attach()
     request = Request(
-        order["command"],
+        command,
         place.session,
         place.workspace,
         baseline="--baseline" in order["arguments"],
