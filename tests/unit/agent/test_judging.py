@@ -181,6 +181,15 @@ def test_what_a_judge_that_listens_has_not_sealed_is_no_verdict(sandbox: FakeSan
     assert judge.verdict(timeout_s=60).status == "slower"
 
 
+def test_an_answer_without_a_seal_does_not_pass_for_one_of_the_judge_that_is_started_then(
+    sandbox: FakeSandbox, judge: Judge
+) -> None:
+    stub(sandbox, "if '--token' in arguments: pathlib.Path(file).write_text(json.dumps(answer))\nsys.exit(0)\n")
+    judge.served = SERVED
+    with pytest.raises(JudgeError):
+        judge.verdict(timeout_s=60)
+
+
 def test_host_and_judge_make_tokens_and_seals_alike() -> None:
     assert SERVED.token("verdict", "n") == asking.token(SERVED.key, "verdict", "n")
     assert SERVED.opened(asking.seal(SERVED.key, b"{}").encode() + b"\n{}") == b"{}"
