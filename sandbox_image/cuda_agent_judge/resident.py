@@ -75,10 +75,8 @@ class Resident:
         os.close(attached.output)
         os.close(attached.output_end)
         self._signal(signal.SIGCONT)  # a judge that was killed may have left it stopped
-        if not (well and self._said_idle()):
+        if not (well and self._said_idle() and self._told_alone()):
             self.drop()
-        elif self._control is not None:
-            self._control.send(_ALONE)
 
     def drop(self) -> None:
         """End the worker."""
@@ -116,6 +114,12 @@ class Resident:
         with contextlib.suppress(OSError):
             self._control.settimeout(_IDLE_LIMIT_S)
             return self._control.recv(64) == _IDLE
+        return False
+
+    def _told_alone(self) -> bool:
+        assert self._control is not None
+        with contextlib.suppress(OSError):
+            return self._control.send(_ALONE) == len(_ALONE)
         return False
 
     def _signal(self, number: signal.Signals) -> None:

@@ -142,11 +142,11 @@ def test_a_worker_that_was_ended_or_held_up_costs_no_verdict(resident: Resident,
 
 
 def test_a_worker_whose_priority_was_changed_serves_no_more(resident: Resident) -> None:
-    resident.submit(RIGHT)
-    resident.verified()
+    resident.submit(WRONG)
+    resident.host("verdict")  # unlike `verify` it waits for the worker, whatever that is at
     slowed = resident.worker
-    os.setpriority(os.PRIO_PROCESS, slowed, 15)
-    assert resident.verified()["status"] == "correct"
+    os.setpriority(os.PRIO_PROCESS, slowed, 19)
+    assert resident.host("verdict")[0] == 1
     assert resident.worker != slowed
 
 
