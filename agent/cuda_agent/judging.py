@@ -17,6 +17,7 @@ from cuda_agent.errors import JudgeError
 from cuda_agent.files import writing
 from cuda_agent.operators import Operator, digest
 from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
+from cuda_agent.sandbox.service import Served
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
@@ -99,6 +100,11 @@ def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]
     return {HOME_VARIABLE: judge_home or home(state_dir), SESSION_VARIABLE: session(state_dir)}
 
 
+def serve_command(python: str, judge_home: str, state_dir: str, workspace: str) -> list[str]:
+    """Return the words that start a judge which listens, but for the socket."""
+    return [python, "-I", judge_home, "serve", "--session", session(state_dir), "--workspace", workspace]
+
+
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
     """Write many new files by one command; names are absolute, and one that ends in / is a folder.
 
@@ -126,6 +132,8 @@ class Judge:
         self._python = python
         self._home = judge_home
         self._session = session(sandbox.state_dir)
+        self.served: Served | None = None
+        """A judge that listens, where there is one: it is asked for all but final verdicts."""
         self._files: dict[str, bytes] = {}
         self._profiles_seen = 0
         self._steps_seen = 0
@@ -208,9 +216,11 @@ class Judge:
         state_dir: str | None = None,
     ) -> Report:
         place = state_dir or self._sandbox.state_dir
-        nonce = secrets.token_hex(16)
-        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
-        self._sandbox.write(file, b"")
+        if self.served is not None and state_dir is None:
+            report = self._ask_served(self.served, command[0], timeout_s, on_output)
+            if report is not None:
+                return report
+        nonce, file = self._expected()
         argv = [self._python, "-I", self._home or home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
@@ -222,6 +232,31 @@ class Judge:
         if result.timed_out:
             raise JudgeTimeout(f"The judge's {command[0]} was stopped after {timeout_s:.0f} s.")
         return self._answer(file, nonce, command[0], result)
+
+    def _expected(self) -> tuple[str, str]:
+        """Return a nonce and the file of the answer that bears it; no two calls share them."""
+        nonce = secrets.token_hex(16)
+        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
+        self._sandbox.write(file, b"")
+        return nonce, file
+
+    def _ask_served(
+        self, served: Served, command: str, timeout_s: float, on_output: Callable[[bytes], None] | None
+    ) -> Report | None:
+        """Ask the judge that listens; None where nothing comes back that it has sealed."""
+        nonce, file = self._expected()
+        argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), command, "--socket", served.socket]
+        words = ["--report", file, "--nonce", nonce, "--token", served.token(command, nonce)]
+        env = environment(self._sandbox.state_dir, self._home)
+        result = self._sandbox.exec([*argv, *words], env=env, timeout_s=timeout_s, on_output=on_output)
+        if result.timed_out:
+            raise JudgeTimeout(f"The judge's {command} was stopped after {timeout_s:.0f} s.")
+        try:
+            text = served.opened(self._sandbox.read(file))
+            report = None if text is None else Report.from_json(text.decode())
+        except (FileNotFoundError, ValueError):
+            return None
+        return report if report is not None and report.nonce == nonce and report.command == command else None
 
     def _answer(self, file: str, nonce: str, command: str, result: ExecResult) -> Report:
         said = f"exit code {result.exit_code}; it said: {_tail(result)!r}"

@@ -30,7 +30,10 @@ class Baselines:
         self._runner = runner
         self._session = session
         self._values = values
+        self._failed: str | None = None
         self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
+        self._appraised: dict[bool, dict[str, Any]] = {}
+        self._peaks: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         self._side = "eager"
         self.twin: list[torch.Tensor] = []
@@ -49,11 +52,20 @@ class Baselines:
                 case Kind.LAND:
                     return self._land(body)
                 case Kind.MEMORY:
-                    return {"bytes": peak_of(lambda: self._call(body["side"]), self._session.target)}
+                    return {"bytes": self._peak(body["side"])}
                 case Kind.APPRAISE:
                     return self._appraise(operations=body["operations"], again=body["again"])
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether torch.compile has been tried."""
+        return self._failed is not None or "compile" in self._calls
+
+    def let_go(self) -> None:
+        """Forget the outputs of a judgement that ended."""
+        self._kept, self._latest, self.twin = {}, None, []
 
     def _warm(self, fresh_in: str | None) -> dict[str, Any]:
         """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline.
@@ -61,6 +73,14 @@ class Baselines:
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
+        if self.is_warm and not fresh_in:
+            return {"ok": self._failed is None, "reason": self._failed or ""}
+        reason = self._compile(fresh_in)
+        self._failed = reason or None
+        return {"ok": not reason, "reason": reason}
+
+    def _compile(self, fresh_in: str | None) -> str:
+        """Compile; "" or why that is no baseline."""
         kept = self._session.cache_dir / "inductor"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -72,15 +92,18 @@ class Baselines:
                 args, kwargs = self._runner.arguments
                 outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
         except Exception as error:
-            return {
-                "ok": False,
-                "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}",
-            }
+            return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
         pairs = zip(*outputs, strict=True)
         if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
-            return {"ok": False, "reason": "its result differs from eager's"}
+            return "its result differs from eager's"
         self._calls["compile"] = compiled
-        return {"ok": True, "reason": ""}
+        return ""
+
+    def _peak(self, side: str) -> int:
+        """Peak memory of one call, which is the same whatever is judged."""
+        if side not in self._peaks:
+            self._peaks[side] = peak_of(lambda: self._call(side), self._session.target)
+        return self._peaks[side]
 
     def _call(self, side: str) -> Any:
         self._runner.prepare(0, self._values(), now=True)
@@ -89,10 +112,13 @@ class Baselines:
 
     def _appraise(self, *, operations: bool, again: bool) -> dict[str, Any]:
         """Say what the operator costs here; with `operations` also where eager spends its time."""
-        self._runner.prepare(0, self._values(), now=True)
-        args, kwargs = self._runner.arguments
-        ready = self._ready if operations else None
-        return appraise_here(self._session, self._model, kwargs or args, ready, again=again)
+        if operations not in self._appraised or again:
+            self._runner.prepare(0, self._values(), now=True)
+            args, kwargs = self._runner.arguments
+            ready = self._ready if operations else None
+            found = appraise_here(self._session, self._model, kwargs or args, ready, again=again)
+            self._appraised = {operations: found}
+        return self._appraised[operations]
 
     def _ready(self) -> Callable[[], Any]:
         self._runner.prepare(0, self._values(), now=True)

@@ -5,10 +5,11 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import checking, compare, explaining, idle, timing, verdict
+from cuda_agent_judge import battery, checking, compare, explaining, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
+from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.ptxas import CompiledKernel
@@ -27,12 +28,23 @@ _BUILDS_ITSELF = b"cpp_extension"
 class Judgement:
     """One command's way to its report."""
 
-    def __init__(self, session: Session, report: Report, ends: JudgeEnds, builder: Identity | None = None) -> None:
-        """`builder` is who compiles; None is this process's own user."""
+    def __init__(
+        self,
+        session: Session,
+        report: Report,
+        ends: JudgeEnds,
+        builder: Identity | None,
+        phases: Phases,
+        *,
+        ipc: bool,
+    ) -> None:
+        """`builder` is who compiles; None is this process's own user. With `ipc` device memory is shared."""
+        self._ipc = ipc
         self._session = session
         self.report = report
         self._ends = ends
-        self._workers = Workers(ends, session)
+        self._phases = phases
+        self._workers = Workers(ends, session, phases)
         self._idle: list[int] = []
         self._own_folder = ""
         self._builder = builder
@@ -56,12 +68,16 @@ class Judgement:
         self._load(sealed, built, shared, fds, timed=timed)
         checker = Checker(self._workers, self._session, shared)
         try:
-            checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
-            checker.audit()
-            degenerate = checker.degenerate()
+            with self._phases.stage("battery"):
+                checker.check(battery.FINAL if self.report.final else battery.IN_LOOP)
+            with self._phases.stage("audit"):
+                checker.audit()
+            with self._phases.stage("screen"):
+                degenerate = checker.degenerate()
             self.report = replace(self.report, status="correct", reason="every checked call was right")
             if timed:
-                self._memory()
+                with self._phases.stage("memory"):
+                    self._memory()
                 self._time(checker)
             checker.check_weights()
             if timed:
@@ -80,7 +96,8 @@ class Judgement:
 
     def analyze(self) -> None:
         """Screen and trace the operator."""
-        answer = self._workers.ask_reference(Kind.ANALYZE)
+        with self._phases.stage("analysis"):
+            answer = self._workers.ask_reference(Kind.ANALYZE)
         found = Report.from_json(json.dumps(answer["report"]))
         reason = found.reason or "the operator was screened and traced"
         self.report = replace(found, reason=reason, nonce=self.report.nonce, rules=self.report.rules)
@@ -94,14 +111,15 @@ class Judgement:
     def _build(self, sealed: Sealed) -> BuildResult:
         session = self._session
         out_dir = session.build_dir / ("final" if self.report.final else "loop")
-        built = build(
-            sealed.folder,
-            out_dir,
-            target=session.target,
-            clean=self.report.final,
-            timeout_s=session.build_timeout_s,
-            identity=self._builder,
-        )
+        with self._phases.stage("build"):
+            built = build(
+                sealed.folder,
+                out_dir,
+                target=session.target,
+                clean=self.report.final,
+                timeout_s=session.build_timeout_s,
+                identity=self._builder,
+            )
         self._kernels = built.kernels
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
@@ -112,10 +130,12 @@ class Judgement:
         return built
 
     def _start_reference(self) -> None:
-        self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed()})
+        self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed(), "ipc": self._ipc})
 
     def _wait_for_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
-        frame = self._workers.hear_reference()
+        with self._phases.stage("reference"):
+            frame = self._workers.hear_reference()
+        self._phases.under("reference", frame.body["phases"])
         self.report = replace(self.report, environment=frame.body["environment"])
         return frame.body, frame.fds
 
@@ -129,9 +149,11 @@ class Judgement:
             "output_lifetime": session.output_lifetime,
             "shared": shared,
         }
-        self._workers.setup_candidate(setup, fds)
+        with self._phases.stage("context"):
+            self._workers.setup_candidate(setup, fds)
         if timed and session.target == "cuda":
-            self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
+            with self._phases.stage("calibration"):
+                self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
         library = ""
         if built.library is not None:
             library = str(sealed.folder / built.library.name)
@@ -139,7 +161,8 @@ class Judgement:
         load = {"library": library, "style": built.style, "source": str(sealed.module)}
         builds = _BUILDS_ITSELF in sealed.module.read_bytes()
         limit_s = max(session.call_timeout_s, session.build_timeout_s) if builds else session.call_timeout_s
-        self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
+        with self._phases.stage("import"):
+            self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
 
     def _memory(self) -> None:
         peaks = {"eager": self._workers.ask_reference(Kind.MEMORY, {"side": "eager"})["bytes"]}
@@ -156,12 +179,14 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
+        with self._phases.stage("baseline"):
+            compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
         effort = timing.FINAL if self.report.final else timing.IN_LOOP
-        found = timer.measure(sides, headline, effort)
+        with self._phases.stage("timing"):
+            found = timer.measure(sides, headline, effort)
         notes = list(self.report.notes) + found.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
@@ -175,7 +200,8 @@ class Judgement:
     def _explain(self, *, operations: bool = False, record: bool = False) -> None:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
         known = explaining.Known(self._kernels, self._enqueue_us)
-        self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
+        with self._phases.stage("explanation"):
+            self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuda_agent_judge.dispatching import Dispatching
 
 Call = Callable[[], Any]
 Times = dict[str, tuple[int, float]]
@@ -30,18 +31,17 @@ def operation_times(ready: Callable[[], Call], target: str, operations: int) -> 
     return min(found, key=lambda times: sum(us for _, us in times.values()))
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(Dispatching):  # type: ignore[no-untyped-call]
     """Runs each operation between two marks."""
 
     def __init__(self, mark: Callable[[], Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._mark = mark
         self.spans: list[tuple[str, Any, Any]] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         start = self._mark()
-        result = func(*args, **given)
+        result = func(*args, **kwargs)
         self.spans.append((str(func._schema.name).rpartition("::")[2], start, self._mark()))
         return result
 

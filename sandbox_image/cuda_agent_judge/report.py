@@ -96,6 +96,8 @@ class Report:
     peak_memory_bytes: dict[str, int] = field(default_factory=dict)
     """By side; the target's memory (device memory on cuda, resident set on cpu)."""
     build_s: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage of the command ("total" for the whole of it), and `stage.part` for what took them."""
     target: Literal["cpu", "cuda"] = "cpu"
     rules: dict[str, str] = field(default_factory=dict)
     """precision, libraries, output_lifetime, baseline, tolerance."""

@@ -162,7 +162,7 @@ class _Work:
         judge = self.judge(place.trusted, python=begin.place.python, judge_home=begin.place.judge_home)
         rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
         judge.install(begin.operator, rules)
-        place.serve_judge()
+        judge.served = place.serve_judge()
         opening = Opening(begin, place.sandbox, snapshots)
         opening.prepare()
         try:
