@@ -14,7 +14,7 @@ from cuda_agent.batch.faults import Fault, Verdict, judge
 from cuda_agent.batch.jobs import Job
 from cuda_agent.batch.placing import Engine
 from cuda_agent.batch.running import Attempt, Ended, Halt, Patience
-from cuda_agent.batch.standing import Stand, Tally, document_of, stand_of
+from cuda_agent.batch.standing import Tally, document_of
 from cuda_agent.config import Settings
 from cuda_agent.files import LineFile
 
@@ -42,6 +42,10 @@ class Ending:
 
 class Watcher(Protocol):
     """Somebody who watches; it must not raise."""
+
+    def planned(self, *, total: int, left: int) -> None:
+        """Hear how many jobs there are, and how many of them are left to do."""
+        ...
 
     def began(self, job: Job, run: Path, *, resumed: bool) -> None:
         """Hear that a job's run begins or goes on."""
@@ -97,18 +101,19 @@ class Conductor:
     _spoiled: set[str] = field(default_factory=set)
     """Jobs whose run folder cannot be gone on with."""
     _paused: str = ""
+    _told: Halt = Halt.NO
 
     def conduct(self, jobs: Sequence[Job]) -> Ending:
-        """Carry out what is left to do of these jobs. Leave the engine's `with` block after it, whatever happens.
+        """Carry out these jobs; what runs when this raises is ended by leaving the engine's `with` block.
 
         Raises:
             DiskError: the batch's own files could not be written.
         """
-        self._todo.extend(job for job in jobs if stand_of(self.batch, job, self.tallies.get(job.name)) is Stand.OPEN)
+        self._todo.extend(jobs)
         while True:
             stopping = self.means.stopping()
             if stopping is not Halt.NO:
-                self.engine.halt(stopping)
+                self._stop(stopping)
             elif not self._paused:
                 self._begin_what_fits()
             if not self._running and (not self._todo or self._paused or stopping is not Halt.NO):
@@ -119,6 +124,15 @@ class Conductor:
         if self._paused:
             return Ending(End.PAUSED, self._paused)
         return Ending(End.INTERRUPTED if self._todo else End.DONE)
+
+    def _stop(self, how: Halt) -> None:
+        if how <= self._told:
+            return
+        self._told = how
+        self.engine.halt(how)
+        if self._running:
+            what = "end in order, the best of each gets its final verdict (interrupt again to leave at once)"
+            self.watcher.line(f"Interrupted: {len(self._running)} runs {what if how is Halt.IN_ORDER else 'end now'}.")
 
     def _begin_what_fits(self) -> None:
         while self._todo and len(self._running) < self.engine.slots:
