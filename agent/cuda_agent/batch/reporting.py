@@ -3,13 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cuda_agent import files
 from cuda_agent.batch import tables
-from cuda_agent.batch.batch_dir import BatchDir
+from cuda_agent.batch.batch_dir import BatchDir, load
 from cuda_agent.batch.conduct import Ending
-from cuda_agent.batch.results import Row, as_csv
+from cuda_agent.batch.jobs import Job
+from cuda_agent.batch.results import Row, as_csv, rows
+from cuda_agent.batch.standing import tallies
+from cuda_agent.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -36,16 +40,16 @@ class Results:
         return "\n".join(["# Results", "", head, "", self.summary, "## Each operator", "", jobs])
 
 
-def results_of(document: Mapping[str, Any], rows: Sequence[Row]) -> Results:
+def results_of(document: Mapping[str, Any], found: Sequence[Row]) -> Results:
     """Say what these rows come to."""
-    conditions = tables.conditions(rows, document["settings"], str(document["source"]))
-    groups = tables.grouped(rows)
+    conditions = tables.conditions(found, document["settings"], str(document["source"]))
+    groups = tables.grouped(found)
     full = {**document, "conditions": conditions, "results": tables.as_json(groups)}
-    return Results(full, tuple(rows), tuple(groups), conditions)
+    return Results(full, tuple(found), tuple(groups), conditions)
 
 
 def write(
-    batch: BatchDir, document: Mapping[str, Any], rows: Sequence[Row], ending: Ending, engine: Mapping[str, str]
+    batch: BatchDir, document: Mapping[str, Any], found: Sequence[Row], ending: Ending, engine: Mapping[str, str]
 ) -> Results:
     """Write the results and how the batch stands.
 
@@ -55,8 +59,22 @@ def write(
     batch.free_reserve()
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     standing = {"status": str(ending.end), "message": ending.message, "finished": finished, "engine": dict(engine)}
-    results = results_of({**document, **standing}, rows)
+    results = results_of({**document, **standing}, found)
     batch.save(results.document)
-    files.replace(batch.csv, as_csv(rows, str(document["source"])).encode("utf-8", "backslashreplace"))
+    files.replace(batch.csv, as_csv(found, str(document["source"])).encode("utf-8", "backslashreplace"))
     files.replace(batch.markdown, results.markdown.encode("utf-8", "backslashreplace"))
     return results
+
+
+def read(folder: Path) -> Results:
+    """Read a batch's results from its runs as they are now; the batch may be at work.
+
+    Raises:
+        ConfigError: it is no batch's folder, or a damaged one.
+    """
+    document = load(folder)
+    if document is None:
+        raise ConfigError(f"{str(folder)!r} is not a batch's folder: it holds no batch.json; name one under runs/.")
+    batch = BatchDir(folder)
+    jobs = [Job.from_json(fields) for fields in document["jobs"]]
+    return results_of(document, [*rows(batch, jobs, tallies(batch))])

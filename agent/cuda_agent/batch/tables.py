@@ -89,7 +89,7 @@ def operator_table(rows: Sequence[Row], below: str) -> str:
         ]
         for row in rows
     ]
-    return "\n".join([*_table(head, lines), "", below, ""])
+    return "\n".join([*table(head, lines), "", below, ""])
 
 
 def apart(rows: Sequence[Row]) -> str:
@@ -127,7 +127,7 @@ def _rates(groups: Sequence[Group]) -> list[str]:
         ]
         for group in groups
     ]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _fast_p(groups: Sequence[Group]) -> list[str]:
@@ -139,7 +139,7 @@ def _fast_p(groups: Sequence[Group]) -> list[str]:
         ]
         for group in groups
     ]
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _spent(groups: Sequence[Group]) -> list[str]:
@@ -159,7 +159,7 @@ def _spent(groups: Sequence[Group]) -> list[str]:
                 *(_cost(one.cost_usd, bool(one.cost_unknown)), duration(one.work_s), held),
             ]
         )
-    return _table(head, lines)
+    return table(head, lines)
 
 
 def _explained(groups: Sequence[Group]) -> str:
@@ -228,5 +228,6 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
     return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(line)} |" for line in lines)]

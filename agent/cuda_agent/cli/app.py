@@ -6,6 +6,7 @@ import typer
 
 from cuda_agent import __version__
 from cuda_agent.cli.batch import batch
+from cuda_agent.cli.compare import compare
 from cuda_agent.cli.debug import debug
 from cuda_agent.cli.doctor import doctor
 from cuda_agent.cli.image import image
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(optimize)
 app.command()(batch)
+app.command()(compare)
 app.command()(debug)
 app.command()(resume)
 app.command()(fork)
