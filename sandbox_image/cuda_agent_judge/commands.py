@@ -14,6 +14,7 @@ from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slots import WAIT_LIMIT_S
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
 from cuda_agent_judge.toolchain import compilers
@@ -21,6 +22,8 @@ from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, ser
 
 _SHARING = "sharing_fault"
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
+_WAITS = 6
+"""How often it gets in line for the device or a place to compile, at most."""
 _CALLS = 400
 """How many calls a judgement makes at most, for the limit on the judge itself."""
 
@@ -68,7 +71,8 @@ def _execute(request: Request, folder: Path) -> Report:
     identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
     if identity is not None and not session.model_shares_uid:
         report = replace(report, isolation="separate-uid")
-    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
+    on_gpu = session.target == "cuda" and sealed is not None and request.command != "compile"
+    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder), on_gpu=on_gpu)
     answer = _run(request, report, sealed, candidate, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
@@ -90,7 +94,7 @@ def _run(
         reference=serve_reference(session, ipc=ipc),
         candidate=candidate,
     )
-    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
+    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
     return processes.run_roles(roles, limit)
 
 
@@ -107,7 +111,7 @@ def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeE
         )
     except SharingFault as fault:
         return {_SHARING: str(fault)}
-    answer: dict[str, Any] = json.loads(judgement.report.to_json())
+    answer: dict[str, Any] = json.loads(judgement.accounted.to_json())
     return answer
 
 

@@ -40,6 +40,7 @@ class Reference:
         self._ipc = ipc
         self._cudart: Cudart | None = None
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            Kind.OPEN: self._open,
             Kind.SETUP: self._setup,
             Kind.DRAW: self._draw,
             Kind.FILL: self._fill,
@@ -71,13 +72,19 @@ class Reference:
             self._cudart.synchronize()
         return answer
 
-    def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
-        device = self._session.target
-        if device == "cuda":
+    def _open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Do what takes time and no turn on the device: a context there, and the operator's import."""
+        if self._session.target == "cuda":
             torch.cuda.init()  # type: ignore[no-untyped-call]
             self._cudart = Cudart()
+            self._cudart.synchronize()
         apply_precision(self._session.effective_precision)
-        self._operator = loaded = operator.load(self._session.operator_dir)
+        self._operator = operator.load(self._session.operator_dir)
+        return {}
+
+    def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
+        device = self._session.target
+        loaded = self._operator
         self._model = loaded.make_model(device, body["seed"])
         self._drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), body["seed"], self._cudart, ipc=self._ipc)
         expected.calibrate_norms(self._model, self._drawn.take_first())

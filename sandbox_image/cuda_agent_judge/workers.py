@@ -68,8 +68,11 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
     return serve
 
 
-def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
-    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
+def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool = False) -> Callable[[Channel], None]:
+    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`.
+
+    With `on_gpu` it makes its context at once, which takes time and no turn on the GPU.
+    """
 
     def serve(channel: Channel) -> None:
         gain_nothing()
@@ -81,6 +84,9 @@ def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Chann
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
         candidate = Candidate()
         receive, send = channel.receive, channel.send
+        if on_gpu:
+            with contextlib.suppress(Exception):  # said when it is set up
+                torch.cuda.synchronize()
         frame = receive()
         try:
             send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
