@@ -25,9 +25,10 @@ BYTES_A_BUILD = 2 << 30
 class Slot:
     """One shared thing, and how long this command held it and waited for it, in seconds."""
 
-    def __init__(self, make: Callable[[], LockQueue] | None, what: str, busy: str) -> None:
+    def __init__(self, make: Callable[[], LockQueue] | None, limit_s: float, what: str, busy: str) -> None:
         """`what` and `busy` tell whoever waits: "waiting for WHAT: another run is BUSY"."""
         self._make = make
+        self._limit_s = limit_s
         self._queue: LockQueue | None = None
         self._what = what
         self._busy = busy
@@ -67,10 +68,10 @@ class Slot:
         if self._make is not None:
             try:
                 queue = self._queue = self._queue or self._make()
-                queue.acquire(WAIT_LIMIT_S, self._tell)
+                queue.acquire(self._limit_s, self._tell)
             except StillHeld:
                 raise JudgeFault(
-                    f"others have held {self._what} for {WAIT_LIMIT_S / 60:.0f} minutes: end what hangs there"
+                    f"others have held {self._what} for {self._limit_s / 60:.0f} minutes: end what hangs there"
                 ) from None
             except LockFault as fault:
                 self.note = f"{self._what} was not held alone: the locks' directory cannot be used ({fault})"
@@ -94,13 +95,13 @@ class Slot:
 class Slots:
     """The slots of one command."""
 
-    def __init__(self, target: str, directory: Path | None) -> None:
+    def __init__(self, target: str, directory: Path | None, *, wait_limit_s: float = WAIT_LIMIT_S) -> None:
         self._on_gpu = target == "cuda"
         what = "the GPU" if self._on_gpu else "the processor"
         device = None if directory is None else lambda: LockQueue(directory, self.gpu or target)
         builds = None if directory is None else lambda: LockQueue(directory, "build", build_places())
-        self.device = Slot(device, what, "timing")
-        self.builds = Slot(builds, "a place to compile", "compiling")
+        self.device = Slot(device, wait_limit_s, what, "timing")
+        self.builds = Slot(builds, wait_limit_s, "a place to compile", "compiling")
 
     @cached_property
     def gpu(self) -> str:
