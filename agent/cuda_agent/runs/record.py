@@ -70,7 +70,8 @@ class Record:
     def finish(self, stop: Stop) -> None:
         """Say how the loop ended."""
         status = "interrupted" if stop.reason.exit_code == 130 else "failed" if stop.reason.exit_code == 3 else "done"
-        self.document["stop"] = {"reason": str(stop.reason), "detail": stop.detail}
+        kind = {"kind": stop.kind} if stop.kind else {}
+        self.document["stop"] = {"reason": str(stop.reason), "detail": stop.detail, **kind}
         self._end(status, stop.reason.exit_code)
 
     def fail(self, message: str, exit_code: int) -> None:
