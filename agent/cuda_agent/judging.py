@@ -24,8 +24,10 @@ SUBMISSION = "model_new.py"
 HOME_VARIABLE = "CUDA_AGENT_JUDGE_HOME"
 SESSION_VARIABLE = "CUDA_AGENT_JUDGE_SESSION"
 
-ANALYZE_TIMEOUT_S = 900.0
-VERDICT_TIMEOUT_S = 1800.0
+WAITING_S = 3600.0
+"""For other runs on the same device."""
+ANALYZE_TIMEOUT_S = 900.0 + WAITING_S
+VERDICT_TIMEOUT_S = 1800.0 + WAITING_S
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
@@ -58,12 +60,21 @@ class Rules:
     output_lifetime: Literal["held", "next-call"] = "held"
     model_shares_uid: bool = False
     """A model's commands run under the judge's own uid."""
+    locks: str | None = None
+    """The directory of the machine's locks, as the judge finds it."""
 
     @classmethod
-    def of(cls, settings: Settings, target: Literal["cpu", "cuda"], *, model_shares_uid: bool = False) -> "Rules":
+    def of(
+        cls,
+        settings: Settings,
+        target: Literal["cpu", "cuda"],
+        *,
+        model_shares_uid: bool = False,
+        locks: str | None = None,
+    ) -> "Rules":
         """Return the rules of a run; a CPU has no TF32."""
         precision = "ieee" if target == "cpu" else settings.precision
-        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid)
+        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid, locks)
 
 
 @dataclass(frozen=True)

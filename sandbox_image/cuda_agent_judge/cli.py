@@ -5,10 +5,12 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from cuda_agent_judge import environment, output
+from cuda_agent_judge.phases import Phases, process_age_s
 from cuda_agent_judge.serve import ServeFault, serve
 from cuda_agent_judge.session import Session, SessionFault, load
 
@@ -69,10 +71,22 @@ def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> in
     os.chdir("/")
     os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
     # torch takes seconds to import: only once the call itself is known to be sound.
-    from cuda_agent_judge.commands import Request, execute
-    from cuda_agent_judge.processes import JudgeFault
+    phases = Phases({"python": process_age_s()})
+    began = time.monotonic() - process_age_s()
+    with phases.stage("torch"):
+        from cuda_agent_judge.commands import Request, execute
+        from cuda_agent_judge.processes import JudgeFault
 
-    request = Request(options.command, session, workspace, options.final, options.baseline, options.nonce)
+    request = Request(
+        options.command,
+        session,
+        workspace,
+        options.final,
+        options.baseline,
+        options.nonce,
+        began=began,
+        spent=phases.so_far(),
+    )
     try:
         report = execute(request)
     except JudgeFault as error:

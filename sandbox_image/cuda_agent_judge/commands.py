@@ -3,17 +3,20 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cuda_agent_judge import isolation, processes
 from cuda_agent_judge.judge import Judgement, empty_report
+from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slots import WAIT_LIMIT_S
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
 from cuda_agent_judge.toolchain import compilers
@@ -21,6 +24,8 @@ from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, ser
 
 _SHARING = "sharing_fault"
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
+_WAITS = 6
+"""How often it gets in line for the device or a place to compile, at most."""
 _CALLS = 400
 """How many calls a judgement makes at most, for the limit on the judge itself."""
 
@@ -35,6 +40,10 @@ class Request:
     final: bool = False
     baseline: bool = False
     nonce: str = ""
+    began: float = field(default_factory=time.monotonic)
+    """When it was asked, by the monotonic clock."""
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage that went by before it was carried out."""
 
 
 def execute(request: Request) -> Report:
@@ -45,34 +54,39 @@ def execute(request: Request) -> Report:
     """
     folder = Path(tempfile.mkdtemp(prefix="cuda-agent-judge-"))
     folder.chmod(0o755)
+    phases = Phases(request.spent)
     try:
-        return _execute(request, folder)
+        report = _execute(request, folder, phases)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return replace(report, phases=report.phases | {"total": round(time.monotonic() - request.began, 3)})
 
 
-def _execute(request: Request, folder: Path) -> Report:
+def _execute(request: Request, folder: Path, phases: Phases) -> Report:
     session = request.session
     final = request.final and request.command == "verdict"
     report = empty_report(request.command, session, final=final, nonce=request.nonce)
     sealed: Sealed | None = None
-    if request.command != "analyze" and not (request.command == "profile" and request.baseline):
-        try:
-            sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
-            notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
-        except SubmissionMissing as error:
-            return replace(report, status="incorrect", reason=str(error))
-        except SourceFault as error:
-            return replace(report, status="compile_error", reason=str(error))
-        report = replace(report, submission_sha256=sealed.sha256, notes=notes)
-    identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
+    with phases.stage("seal"):
+        if request.command != "analyze" and not (request.command == "profile" and request.baseline):
+            try:
+                sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
+                notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
+            except SubmissionMissing as error:
+                return replace(report, status="incorrect", reason=str(error))
+            except SourceFault as error:
+                return replace(report, status="compile_error", reason=str(error))
+            report = replace(report, submission_sha256=sealed.sha256, notes=notes)
+        identity = None if sealed is None else isolation.candidate_identity([sealed.folder])
     if identity is not None and not session.model_shares_uid:
         report = replace(report, isolation="separate-uid")
-    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder))
-    answer = _run(request, report, sealed, candidate, ipc=True)
+    on_gpu = session.target == "cuda" and sealed is not None and request.command != "compile"
+    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder), on_gpu=on_gpu)
+    asked = _Asked(request, report, sealed, phases)
+    answer = _run(asked, candidate, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
-        answer = _run(request, report, sealed, candidate, ipc=False)
+        answer = _run(asked, candidate, ipc=False)
     if _SHARING in answer:
         raise JudgeFault(f"the workers cannot share memory: {answer[_SHARING]}")
     try:
@@ -81,24 +95,35 @@ def _execute(request: Request, folder: Path) -> Report:
         raise JudgeFault(str(error)) from error
 
 
-def _run(
-    request: Request, report: Report, sealed: Sealed | None, candidate: Callable[[Channel], None], *, ipc: bool
-) -> dict[str, Any]:
-    session = request.session
+@dataclass(frozen=True)
+class _Asked:
+    """A request with what is known before anything is forked for it."""
+
+    request: Request
+    report: Report
+    sealed: Sealed | None
+    phases: Phases
+
+
+def _run(asked: _Asked, candidate: Callable[[Channel], None], *, ipc: bool) -> dict[str, Any]:
+    session = asked.request.session
+    began = time.monotonic()
     roles = Roles(
-        judge=lambda ends: _judge(request, report, sealed, ends),
+        judge=lambda ends: _judge(asked, ends, began),
         reference=serve_reference(session, ipc=ipc),
         candidate=candidate,
     )
-    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
+    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
     return processes.run_roles(roles, limit)
 
 
-def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeEnds) -> dict[str, Any]:
-    needed = None if sealed is None else [sealed.folder, *compilers(request.session.target)]
+def _judge(asked: _Asked, ends: JudgeEnds, began: float) -> dict[str, Any]:
+    asked.phases.add("fork", time.monotonic() - began)
+    session, sealed = asked.request.session, asked.sealed
+    needed = None if sealed is None else [sealed.folder, *compilers(session.target)]
     builder = None if needed is None else isolation.candidate_identity(needed)
-    judgement = Judgement(request.session, report, ends, builder)
-    task = _task(request, sealed, judgement)
+    judgement = Judgement(session, asked.report, ends, builder, asked.phases)
+    task = _task(asked.request, sealed, judgement)
     try:
         task()
     except Refused as refusal:
@@ -107,7 +132,8 @@ def _judge(request: Request, report: Report, sealed: Sealed | None, ends: JudgeE
         )
     except SharingFault as fault:
         return {_SHARING: str(fault)}
-    answer: dict[str, Any] = json.loads(judgement.report.to_json())
+    report = replace(judgement.accounted, phases=asked.phases.so_far())
+    answer: dict[str, Any] = json.loads(report.to_json())
     return answer
 
 

@@ -5,15 +5,18 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import checking, compare, idle, timing, verdict
+from cuda_agent_judge import checking, compare, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
-from cuda_agent_judge.processes import JudgeEnds
+from cuda_agent_judge.nvml import watched
+from cuda_agent_judge.phases import Phases
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import Command, Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slots import Slots
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
 from cuda_agent_judge.workers import Refused, Workers
@@ -25,38 +28,59 @@ _BUILDS_ITSELF = b"cpp_extension"
 class Judgement:
     """One command's way to its report."""
 
-    def __init__(self, session: Session, report: Report, ends: JudgeEnds, builder: Identity | None = None) -> None:
+    def __init__(
+        self, session: Session, report: Report, ends: JudgeEnds, builder: Identity | None, phases: Phases
+    ) -> None:
         """`builder` is who compiles; None is this process's own user."""
         self._session = session
         self.report = report
         self._ends = ends
-        self._workers = Workers(ends, session)
+        self._phases = phases
+        self._workers = Workers(ends, session, phases)
         self._idle: list[int] = []
         self._own_folder = ""
         self._builder = builder
+        self._slots = Slots(session.target, session.locks)
+
+    @property
+    def accounted(self) -> Report:
+        """The report, with what the command took of what it shares with others."""
+        notes = self.report.notes + self._slots.notes
+        return replace(self.report, held=self._slots.accounts, notes=notes)
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
-        self._start_reference()
-        self._wait_for_reference()
-        self._time(None)
+        self._open_reference()
+        self._opened()
+        with self._slots.device.held():
+            self._set_up_reference()
+            self._time(None)
         self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
         self._own_folder = str(sealed.folder)
-        self._start_reference()
+        self._open_reference()
         built = self._build(sealed)
-        shared, fds = self._wait_for_reference()
+        self._opened()
+        with self._slots.device.held():
+            self._on_device(sealed, built, timed=timed)
+
+    def _on_device(self, sealed: Sealed, built: BuildResult, *, timed: bool) -> None:
+        shared, fds = self._set_up_reference()
         self._load(sealed, built, shared, fds, timed=timed)
         checker = Checker(self._workers, self._session, shared)
         try:
-            checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
-            checker.audit()
-            degenerate = checker.degenerate()
+            with self._phases.stage("battery"):
+                checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
+            with self._phases.stage("audit"):
+                checker.audit()
+            with self._phases.stage("screen"):
+                degenerate = checker.degenerate()
             self.report = replace(self.report, status="correct", reason="every checked call was right")
             if timed:
-                self._memory()
+                with self._phases.stage("memory"):
+                    self._memory()
                 self._time(checker)
             checker.check_weights()
         finally:
@@ -73,7 +97,8 @@ class Judgement:
 
     def analyze(self) -> None:
         """Screen and trace the operator."""
-        answer = self._workers.ask_reference(Kind.ANALYZE)
+        with self._slots.device.held(), self._phases.stage("analysis"):
+            answer = self._workers.ask_reference(Kind.ANALYZE)
         found = Report.from_json(json.dumps(answer["report"]))
         reason = found.reason or "the operator was screened and traced"
         self.report = replace(found, reason=reason, nonce=self.report.nonce, rules=self.report.rules)
@@ -87,26 +112,39 @@ class Judgement:
     def _build(self, sealed: Sealed) -> BuildResult:
         session = self._session
         out_dir = session.build_dir / ("final" if self.report.final else "loop")
-        built = build(
-            sealed.folder,
-            out_dir,
-            target=session.target,
-            clean=self.report.final,
-            timeout_s=session.build_timeout_s,
-            identity=self._builder,
-        )
+        with self._phases.stage("build"):
+            built = build(
+                sealed.folder,
+                out_dir,
+                target=session.target,
+                clean=self.report.final,
+                timeout_s=session.build_timeout_s,
+                identity=self._builder,
+                place=self._slots.builds.held,
+            )
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
             raise Refused(status, built.reason or "the kernels do not compile", built.log)
         return built
 
-    def _start_reference(self) -> None:
-        self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed()})
+    def _open_reference(self) -> None:
+        """Have it made ready as far as that needs no turn on the device, while the submission is built."""
+        self._workers.tell_reference(Kind.OPEN, {})
 
-    def _wait_for_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
-        frame = self._workers.hear_reference()
-        self.report = replace(self.report, environment=frame.body["environment"])
+    def _opened(self) -> None:
+        with self._phases.stage("opening"):
+            self._workers.hear_reference()
+
+    def _set_up_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+        with self._phases.stage("reference"):
+            self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed()})
+            frame = self._workers.hear_reference()
+        self._phases.under("reference", frame.body["phases"])
+        environment = frame.body["environment"]
+        if not gpu.same(self._slots.gpu, environment.get("gpu", "")):
+            raise JudgeFault(f"the reference runs on {environment['gpu']}, and {self._slots.gpu} was to be used")
+        self.report = replace(self.report, environment=environment)
         return frame.body, frame.fds
 
     def _load(
@@ -119,17 +157,24 @@ class Judgement:
             "output_lifetime": session.output_lifetime,
             "shared": shared,
         }
-        self._workers.setup_candidate(setup, fds)
+        with self._phases.stage("context"):
+            self._workers.setup_candidate(setup, fds)
         if timed and session.target == "cuda":
-            self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
+            with self._phases.stage("calibration"):
+                self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
         library = ""
         if built.library is not None:
             library = str(sealed.folder / built.library.name)
             shutil.copyfile(built.library, library)
         load = {"library": library, "style": built.style, "source": str(sealed.module)}
         builds = _BUILDS_ITSELF in sealed.module.read_bytes()
-        limit_s = max(session.call_timeout_s, session.build_timeout_s) if builds else session.call_timeout_s
-        self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
+        if not builds:
+            with self._phases.stage("import"):
+                self._workers.ask_candidate(Kind.LOAD, load)
+            return
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("import"):
+            limit_s = max(session.call_timeout_s, session.build_timeout_s)
+            self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
 
     def _memory(self) -> None:
         peaks = {"eager": self._workers.ask_reference(Kind.MEMORY, {"side": "eager"})["bytes"]}
@@ -146,17 +191,21 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("baseline"):
+            compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
         effort = timing.FINAL if self.report.final else timing.IN_LOOP
-        found = timer.measure(sides, headline, effort)
-        notes = list(self.report.notes) + found.notes
+        with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
+            found = timer.measure(sides, headline, effort)
+        notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
         latencies = {side: latency(spans) for side, spans in found.spans().items()}
-        self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
+        self.report = replace(
+            self.report, latency_ms=latencies, headline=headline, notes=notes, device_state=watch.states
+        )
         self._remember()
         if checker is not None:
             self._decide(found, headline)

@@ -36,6 +36,7 @@ def lines(report: Report) -> list[str]:
     if report.command == "compile" and report.build_s is not None:
         shown.append(f"[TIME] Compilation took {report.build_s:.2f}s")
     shown += _times(report)
+    shown += _phases(report)
     return shown + [f"note: {note}" for note in report.notes]
 
 
@@ -54,6 +55,13 @@ def _times(report: Report) -> list[str]:
         f"{name}: {report.latency_ms[side].median * 1000:.3f}us" for name, side in named if side in report.latency_ms
     ]
     return shown + ([", ".join(times)] if times else [])
+
+
+def _phases(report: Report) -> list[str]:
+    """Where the time of the command went, stages of a tenth of a second and more."""
+    stages = [f"{name} {took:.1f}" for name, took in report.phases.items() if "." not in name and took >= 0.1]
+    total = report.phases.get("total")
+    return [] if total is None else [f"[TIME] The judge took {total:.1f}s ({', '.join(stages[:-1])})"]
 
 
 def write_report(path: Path, report: Report) -> None:

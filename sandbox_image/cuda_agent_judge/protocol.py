@@ -48,6 +48,7 @@ class Kind(IntEnum):
     ANALYZE = 15
     FILL = 16
     PEEK = 17
+    OPEN = 18
     ANSWER = 100
     FAULT = 101
 

@@ -21,6 +21,7 @@ from cuda_agent_judge.analyze import analyze, describe_environment
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.drawn import Drawn
+from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Runner
@@ -40,6 +41,7 @@ class Reference:
         self._ipc = ipc
         self._cudart: Cudart | None = None
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            Kind.OPEN: self._open,
             Kind.SETUP: self._setup,
             Kind.DRAW: self._draw,
             Kind.FILL: self._fill,
@@ -71,23 +73,37 @@ class Reference:
             self._cudart.synchronize()
         return answer
 
+    def _open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Do what takes time and no turn on the device: a context there, and the operator's import."""
+        self._phases = phases = Phases()
+        with phases.stage("context"):
+            if self._session.target == "cuda":
+                torch.cuda.init()  # type: ignore[no-untyped-call]
+                self._cudart = Cudart()
+                self._cudart.synchronize()
+            apply_precision(self._session.effective_precision)
+        with phases.stage("operator"):
+            self._operator = operator.load(self._session.operator_dir)
+        return {}
+
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
-        device = self._session.target
-        if device == "cuda":
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-            self._cudart = Cudart()
-        apply_precision(self._session.effective_precision)
-        self._operator = loaded = operator.load(self._session.operator_dir)
-        self._model = loaded.make_model(device, body["seed"])
-        self._drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), body["seed"], self._cudart, ipc=self._ipc)
-        expected.calibrate_norms(self._model, self._drawn.take_first())
+        device, loaded, phases = self._session.target, self._operator, self._phases
+        with phases.stage("operator"):
+            self._model = loaded.make_model(device, body["seed"])
+        with phases.stage("draw"):
+            self._drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), body["seed"], self._cudart, ipc=self._ipc)
+            expected.calibrate_norms(self._model, self._drawn.take_first())
         self._inputs = self._drawn.form
         sets = 3 if self._is_small(self._inputs.layout.size) else 1
-        self._runner = Runner(self._inputs, self._drawn.master, self._cudart, sets)
-        self._first_run()
-        self._drawn.see_if_fixed(body["seed"] ^ 1)
+        with phases.stage("first run"):
+            self._runner = Runner(self._inputs, self._drawn.master, self._cudart, sets)
+            self._first_run()
+        with phases.stage("second draw"):
+            self._drawn.see_if_fixed(body["seed"] ^ 1)
         self._state = dict(_state_tensors(self._model))
-        return self._describe(sets, body)
+        with phases.stage("description"):
+            described = self._describe(sets, body)
+        return described | {"phases": phases.so_far()}
 
     def _is_small(self, size: int) -> bool:
         if self._cudart is None:

@@ -13,6 +13,7 @@ from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
+from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
 from cuda_agent_judge.reference import Reference
@@ -68,8 +69,11 @@ def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]
     return serve
 
 
-def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Channel], None]:
-    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`."""
+def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool = False) -> Callable[[Channel], None]:
+    """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`.
+
+    With `on_gpu` it makes its context at once, which takes time and no turn on the GPU.
+    """
 
     def serve(channel: Channel) -> None:
         gain_nothing()
@@ -81,6 +85,9 @@ def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Chann
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
         candidate = Candidate()
         receive, send = channel.receive, channel.send
+        if on_gpu:
+            with contextlib.suppress(Exception):  # said when it is set up
+                torch.cuda.synchronize()
         frame = receive()
         try:
             send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
@@ -103,8 +110,10 @@ def serve_candidate(identity: Identity | None, scratch: Path) -> Callable[[Chann
 class Workers:
     """The judge's side of both channels: an answer, or the reason why there is none."""
 
-    def __init__(self, ends: JudgeEnds, session: Session) -> None:
+    def __init__(self, ends: JudgeEnds, session: Session, phases: Phases) -> None:
         self._ends = ends
+        self._phases = phases
+        self._told = Kind.SETUP
         self._limit_s = session.call_timeout_s
         self._on_cpu = session.target == "cpu"
         self._can_look = False
@@ -115,6 +124,7 @@ class Workers:
 
     def tell_reference(self, kind: Kind, body: dict[str, Any]) -> None:
         """Order without waiting."""
+        self._told = kind
         try:
             self._ends.reference.send(kind, body)
         except PeerLost as error:
@@ -127,12 +137,14 @@ class Workers:
             Refused: the operator cannot be judged.
             JudgeFault: the worker broke.
         """
+        began = time.monotonic()
         try:
             frame = self._ends.reference.receive(_REFERENCE_LIMIT_S)
         except PeerLate as error:
             raise Refused("operator_error", f"the operator did not finish within {_REFERENCE_LIMIT_S:g} s") from error
         except PeerLost as error:
             raise self._reference_lost() from error
+        self._phases.part(self._told.name.lower(), time.monotonic() - began)
         if frame.kind is Kind.FAULT:
             raise Refused("operator_error", str(frame.body["sentence"]))
         return frame
@@ -207,6 +219,7 @@ class Workers:
         """
         channel = self._ends.candidate
         limit_s = limit_s or self._limit_s
+        asked = time.monotonic()
         try:
             channel.send(kind, body or {})
             if sent is not None:
@@ -220,6 +233,7 @@ class Workers:
         except PeerLost as error:
             how = self._how_ended("candidate")
             raise Refused("runtime_error", f"the submission's process {how} before it gave a result") from error
+        self._phases.part(f"submission {kind.name.lower()}", time.monotonic() - asked)
         if frame.kind is Kind.FAULT:
             where = "the submission could not be loaded: " if kind is Kind.LOAD else "the submission failed: "
             sentence, details = frame.body.get("sentence"), frame.body.get("details")

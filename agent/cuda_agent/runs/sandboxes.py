@@ -42,8 +42,9 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
             workspace=workspace,
             state_dir=state,
             python=Path(place.python),
-            extra_env=environment(str(state)),
+            extra_env={**environment(str(state)), **({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {})},
             confinement=place.confinement,
+            shared=(place.locks,) if place.locks else (),
         )
         with local:
             # In `local` everything runs as the person who started the program.

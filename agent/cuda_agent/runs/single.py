@@ -160,7 +160,13 @@ class _Work:
     ) -> Stop:
         begin = self.beginning
         judge = self.judge(place.trusted, python=begin.place.python, judge_home=begin.place.judge_home)
-        rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
+        home = begin.place
+        rules = Rules.of(
+            begin.settings,
+            home.target,
+            model_shares_uid=home.model_shares_uid,
+            locks=home.locks_inside,
+        )
         judge.install(begin.operator, rules)
         place.serve_judge()
         opening = Opening(begin, place.sandbox, snapshots)
