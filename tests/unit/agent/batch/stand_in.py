@@ -38,7 +38,8 @@ def main() -> int:
     starts = operator.parent / "starts" / operator.stem
     starts.parent.mkdir(exist_ok=True)
     with starts.open("a") as file:
-        file.write(f"{sys.argv[1]} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}\n")
+        gpu = next((word.partition("=")[2] for word in sys.argv if word.startswith("--gpu=")), "")
+        file.write(f"{sys.argv[1]} {gpu}\n")
     text = operator.read_text()
     word, _, number = text.partition("# does: ")[2].strip().partition(" ")
     count = len(starts.read_text().splitlines())
