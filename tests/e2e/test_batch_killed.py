@@ -53,7 +53,8 @@ def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def started(folder: Path) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([*SOURCES, str(ROOT)])
-    return subprocess.Popen([sys.executable, str(DRIVER), str(folder), "2"], env=environment(PYTHONPATH=path))
+    command = [sys.executable, str(DRIVER), str(folder), "2", "real"]
+    return subprocess.Popen(command, env=environment(PYTHONPATH=path), stdout=subprocess.DEVNULL)
 
 
 def killed_after(events: int, folder: Path) -> None:

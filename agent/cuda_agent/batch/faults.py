@@ -47,7 +47,7 @@ def judge(ended: Ended, document: Mapping[str, Any] | None, *, resumed: bool, st
     if ended.kind in _BLOCKING and not (resumed and ended.kind == "config"):
         return Verdict(Fault.BLOCKING, message)
     if stopping and not ended.hung:
-        return Verdict(Fault.STOPPED, "stopped with the batch")
+        return Verdict(Fault.STOPPED)
     return Verdict(Fault.INFRASTRUCTURE, _said(ended, message))
 
 

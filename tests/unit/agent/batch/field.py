@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuda_agent.batch.conduct import Means
+from cuda_agent.batch.conduct import Means, Watcher
 from cuda_agent.batch.faults import Verdict
 from cuda_agent.batch.jobs import Job
 from cuda_agent.batch.listing import Selection, find
@@ -86,6 +86,7 @@ class Field:
         rerun: tuple[str, ...] = (),
         settings: Mapping[str, Any] | None = None,
         halt: Callable[[], Halt] = lambda: Halt.NO,
+        watcher: Watcher | None = None,
         **means: Any,
     ) -> Outcome:
         self.heard = Heard(on_tick=self.heard.on_tick)
@@ -99,7 +100,7 @@ class Field:
             order,
             Means(settings=chosen, stopping=halt, **means),
             LocalEngine(workers, gpus),
-            self.heard,
+            watcher or self.heard,
         )
 
 
