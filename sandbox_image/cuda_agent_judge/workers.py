@@ -244,6 +244,9 @@ class Workers:
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
+        if self._told is Kind.ANALYZE and how.startswith("was killed by"):
+            # Nothing but the operator ran there: what ends its own process cannot be judged.
+            return Refused("operator_error", f"the operator's process {how} when it was run for the first time")
         return JudgeFault(f"the reference worker {how}; its error is on stderr")
 
     def _how_ended(self, role: str) -> str:

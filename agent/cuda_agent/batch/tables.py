@@ -99,7 +99,7 @@ def apart(rows: Sequence[Row]) -> str:
         found = [row for row in rows if row.category is category]
         if found:
             parts.append(f"{category.value.capitalize()} ({len(found)}):")
-            parts += [f"- {_cell(row.job)}{f': {_short(row.message)}' if row.message else ''}" for row in found]
+            parts += [f"- {_cell(row.job)}{f': {shortened(row.message)}' if row.message else ''}" for row in found]
             parts.append("")
     return "\n".join(parts)
 
@@ -224,7 +224,8 @@ def _common(values: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else " / ".join(f"{one} ({values.count(one)})" for one in distinct)
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return the beginning of a text, in one line."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST_MESSAGE else line[:_MOST_MESSAGE] + " ..."
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cuda_agent.batch.faults import Fault, Verdict
 from cuda_agent.batch.jobs import Job
-from cuda_agent.batch.tables import duration
+from cuda_agent.batch.tables import duration, shortened
 from cuda_agent.batch.trail import Trail
 from cuda_agent.cli.standing import Standing
 from cuda_agent_judge.report import side_name
@@ -140,7 +140,7 @@ def ended_line(job: Job, verdict: Verdict, document: Mapping[str, Any] | None, *
     """Say how an attempt ended, in one line."""
     if verdict.fault is not Fault.NONE:
         who = {Fault.OPERATOR: "the operator cannot be used", Fault.STOPPED: "stopped"}
-        what = who.get(verdict.fault, "failed") + (f": {verdict.message}" if verdict.message else "")
+        what = who.get(verdict.fault, "failed") + (f": {shortened(verdict.message)}" if verdict.message else "")
         return f"{job.name}: {what}{' (again later)' if again and verdict.fault is Fault.INFRASTRUCTURE else ''}"
     result = (document or {}).get("result") or {}
     stop = str(((document or {}).get("stop") or {}).get("reason", "")).replace("_", " ")
