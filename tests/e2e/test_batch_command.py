@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.e2e.program import GOOD, cuda_agent
+from tests.e2e.llm_server import error, serving
+from tests.e2e.program import GOOD, cuda_agent, environment
 
 OPERATORS = {
     "1_healthy.py": GOOD,
@@ -86,3 +87,24 @@ def test_what_does_not_fit_is_one_sentence_before_anything_runs(
     assert done.returncode == 2
     assert words in json.loads(done.stdout)["error"]["message"]
     assert len(done.stderr.splitlines()) <= 6
+
+
+def test_a_key_that_is_not_accepted_pauses_the_batch_instead_of_failing_every_run(
+    tmp_path: Path, sandbox_python: str
+) -> None:
+    (tmp_path / "ops").mkdir()
+    for number in range(3):
+        (tmp_path / f"ops/{number}.py").write_text(GOOD)
+    with serving([error(401, "invalid api key")] * 3) as server:
+        done = cuda_agent(
+            *("batch", "ops", "--batch-dir", "b", "--workers", "1", "--python", sandbox_python, "--target", "cpu"),
+            *("--model", "some-model", "--api-key-env", "PLANTED", "--api-base", server.base, "--json"),
+            cwd=tmp_path,
+            env=environment(PLANTED="sk-planted"),
+        )
+    assert done.returncode == 3, done.stderr
+    document = json.loads(done.stdout)
+    assert document["status"] == "paused"
+    assert "does not accept the key; set the right one ($PLANTED)" in document["message"]
+    assert "3 of 3 are left to do" in done.stderr
+    assert [path.name for path in (tmp_path / "b/runs").iterdir()] == ["0"]
