@@ -130,9 +130,10 @@ class Conductor:
             return
         self._told = how
         self.engine.halt(how)
+        what = "end in order, the best of each gets its final verdict (interrupt again to leave at once)"
         if self._running:
-            what = "end in order, the best of each gets its final verdict (interrupt again to leave at once)"
-            self.watcher.line(f"Interrupted: {len(self._running)} runs {what if how is Halt.IN_ORDER else 'end now'}.")
+            now = what if how is Halt.IN_ORDER else "end at once"
+            self.watcher.line(f"Interrupted: what runs ({len(self._running)}) will {now}.")
 
     def _begin_what_fits(self) -> None:
         while self._todo and len(self._running) < self.engine.slots:

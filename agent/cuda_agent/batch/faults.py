@@ -37,18 +37,17 @@ _DISK_WORDS = ("no space left on device", "disk quota exceeded")
 
 def judge(ended: Ended, document: Mapping[str, Any] | None, *, resumed: bool, stopping: bool) -> Verdict:
     """Say whose fault it was; `document` is the run's run.json, where there is one."""
-    status = (document or {}).get("status")
-    if status == "done":
+    if (document or {}).get("status") == "done":
         return Verdict(Fault.NONE)
     message = ended.message or str((document or {}).get("error") or "")
-    if ended.exit_code == 2 and (ended.kind == "operator" or status == "failed"):
+    if ended.kind == "operator":
         return Verdict(Fault.OPERATOR, message)
     if any(words in message.casefold() for words in _DISK_WORDS):
         return Verdict(Fault.BLOCKING, message)
     if ended.kind in _BLOCKING and not (resumed and ended.kind == "config"):
         return Verdict(Fault.BLOCKING, message)
     if stopping and not ended.hung:
-        return Verdict(Fault.STOPPED, "stopped with the batch")
+        return Verdict(Fault.STOPPED)
     return Verdict(Fault.INFRASTRUCTURE, _said(ended, message))
 
 

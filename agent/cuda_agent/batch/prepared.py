@@ -1,6 +1,6 @@
 """From what a person typed to what a batch needs; whatever every run would refuse is refused here, before the first."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,17 @@ def pinned(settings: Settings, place: Place) -> Settings:
 
 def means(ready: Ready, folder: Path, signals: Signals, *, retries: int, hang_after_s: float) -> Means:
     """Return what the runs are made with; signals are noted from now on, and end them in order or at once."""
+    return Means(
+        settings=ready.order.settings,
+        retries=retries,
+        patience=Patience(quiet_s=hang_after_s),
+        stopping=halt_by(signals),
+        no_room=partial(no_room, folder),
+    )
+
+
+def halt_by(signals: Signals) -> Callable[[], Halt]:
+    """Return how signals ask the runs to end: the first Ctrl-C in order, a second one and SIGTERM at once."""
     signals.instead = lambda: None
 
     def stopping() -> Halt:
@@ -93,13 +104,7 @@ def means(ready: Ready, folder: Path, signals: Signals, *, retries: int, hang_af
             return Halt.NO
         return Halt.AT_ONCE if signals.must_leave else Halt.IN_ORDER
 
-    return Means(
-        settings=ready.order.settings,
-        retries=retries,
-        patience=Patience(quiet_s=hang_after_s),
-        stopping=stopping,
-        no_room=partial(no_room, folder),
-    )
+    return stopping
 
 
 def _gpus(wish: Wish, place: Place, environ: Mapping[str, str]) -> list[str]:

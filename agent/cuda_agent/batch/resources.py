@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_agent.errors import ConfigError
-from cuda_agent.sandbox.docker.gpus import Gpu, listed, visible
+from cuda_agent.sandbox.gpus import Gpu, chosen, listed, visible
 
 LEAST_ROOM_BYTES = 256_000_000
 _RUNS_A_GPU = 4
@@ -25,18 +25,11 @@ def chosen_gpus(asked: str | None, environ: Mapping[str, str], *, found: Sequenc
     there = list(listed() if found is None else found)
     if asked is None or asked == "all":
         return visible(there, environ)
-    chosen = []
-    for word in filter(None, map(str.strip, asked.split(","))):
-        match = [gpu.uuid for gpu in there if word == gpu.index or (word[:4] == "GPU-" and gpu.uuid.startswith(word))]
-        if word.startswith("MIG-"):
-            match = [word]
-        if len(match) != 1:
-            known = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in there) or "none"
-            raise ConfigError(f"--gpus names {word!r}, which is not one GPU of this machine; it has {known}.")
-        chosen += match
-    if not chosen:
+    named = [chosen(there, environ, word) for word in filter(None, map(str.strip, asked.split(",")))]
+    uuids = list(dict.fromkeys(one.uuid for one in named if one is not None))
+    if not uuids:
         raise ConfigError(f"--gpus {asked!r} names no GPU; give numbers or UUIDs with commas between, or all.")
-    return list(dict.fromkeys(chosen))
+    return uuids
 
 
 def default_workers(gpus: int, *, cuda: bool) -> int:

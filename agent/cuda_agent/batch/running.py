@@ -60,7 +60,7 @@ class Attempt:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables beside those of the batch's own process."""
     gpu: str | None = None
-    """The one GPU that it may see; None leaves it all of them."""
+    """The one GPU that it is told to use; None leaves the choice to the program."""
     patience: Patience = field(default_factory=Patience)
 
 
@@ -99,15 +99,13 @@ def carry_out(attempt: Attempt, halt: Callable[[], Halt] = lambda: Halt.NO) -> E
 
 
 def _run(attempt: Attempt, halt: Callable[[], Halt], said: IO[bytes], log: IO[bytes]) -> tuple[int, bool]:
-    environment = {**os.environ, **attempt.environment}
-    if attempt.gpu is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = attempt.gpu
+    gpu = () if attempt.gpu is None else (f"--gpu={attempt.gpu}",)
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *attempt.command],
+        [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *attempt.command, *gpu],
         stdin=subprocess.DEVNULL,
         stdout=said,
         stderr=log,
-        env=environment,
+        env={**os.environ, **attempt.environment},
         start_new_session=True,
     )
     try:

@@ -114,6 +114,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02} h"
 
 
+def counted(number: int, what: str) -> str:
+    """Show a number of things."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _rates(groups: Sequence[Group]) -> list[str]:
     head = ["model", "level", "operators", "counted", "pass"]
     head += [f"faster than {side_name(name)}" for name in BASELINES]

@@ -122,7 +122,8 @@ class Board:
         rate = self.rate_per_s
         if rate is None:
             return f"{duration(self.clock() - self._start)} so far"
-        return f"{3600 * rate:.3g} an hour, about {duration((self.total - self.done) / rate)} left"
+        an_hour = f"{3600 * rate:.0f}" if 3600 * rate >= 100 else f"{3600 * rate:.2g}"
+        return f"{an_hour} an hour, about {duration((self.total - self.done) / rate)} left"
 
     def table(self, most: int) -> list[tuple[str, ...]]:
         """Return a row for each run at work: operator, stage, turn, best, cost, time."""

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from cuda_agent.batch.faults import Verdict
 from cuda_agent.batch.jobs import Job
+from cuda_agent.batch.tables import counted
 from cuda_agent.cli.batch_rows import Board, ended_line
 from cuda_agent.cli.dashboard import fitted, plain
 from cuda_agent.cli.live import LEAST_HEIGHT, LEAST_WIDTH, Echo, Lasting, can_live
@@ -39,7 +40,7 @@ class BatchLines:
     def planned(self, *, total: int, left: int) -> None:
         """Say how much there is to do."""
         self._board.planned(total=total, left=left)
-        self.line(f"{total} runs, {total - left} of them done before" if total > left else f"{total} runs")
+        self.line(f"{counted(total, 'run')}{f', {total - left} of them done before' if total > left else ''}")
 
     def began(self, job: Job, run: Path, *, resumed: bool) -> None:
         """Say which run begins."""
@@ -83,7 +84,8 @@ class BatchLive(BatchLines):
             table.add_column(head, ratio=3 if head == "operator" else 1, no_wrap=True, overflow="crop")
         for row in board.table(max(1, self._console.height - _SPARE_ROWS)):
             table.add_row(*(Text(fitted(cell, width)) for cell in row))
-        bar = ProgressBar(total=max(1, board.total), completed=board.done, width=min(width, 60))
+        bar = Table.grid()  # a bar alone does not end its line
+        bar.add_row(ProgressBar(total=max(1, board.total), completed=board.done, width=min(width, 60)))
         return Group(Text(fitted(board.standing, width)), bar, table)
 
 
