@@ -1,9 +1,10 @@
 """A run that computes nothing: it waits as a model, a compiler and a timing would, and takes the machine's real locks.
 
-    python -I -S bench/simulated_run.py PLAN.json JOURNAL LOCKS
+    python -I -S bench/simulated_run.py PLAN.json JOURNAL LOCKS [--gpu=UUID]
 
-PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`. The GPU is the one that
-$CUDA_VISIBLE_DEVICES names. The journal gets a JSON line for each thing that was held. Standard library only.
+PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`. Without a GPU named, it is
+the one that $CUDA_VISIBLE_DEVICES names. The journal gets a JSON line for each thing that was held. Standard library
+only.
 """
 
 import json
@@ -23,7 +24,8 @@ WAIT_LIMIT_S = 3600.0
 def main() -> int:
     """Live through the plan."""
     plan, journal, locks = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3])
-    gpu = os.environ["CUDA_VISIBLE_DEVICES"]
+    named = [word.partition("=")[2] for word in sys.argv[4:] if word.startswith("--gpu=")]
+    gpu = named[0] if named else os.environ["CUDA_VISIBLE_DEVICES"]
     for turn in plan["turns"]:
         time.sleep(turn["model_s"])
         hold(LockQueue(locks, "build", plan["build_places"]), "build", turn["build_s"], journal)
