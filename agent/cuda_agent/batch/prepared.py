@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cuda_agent.batch.conduct import Means
 from cuda_agent.batch.listing import Listing, Selection, find
@@ -24,6 +24,16 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster to spread over, instead of this machine alone."""
+
+    address: str | None
+    """None: the one that runs here."""
+    folder: Path
+    """Of the batch."""
+
+
+@dataclass(frozen=True)
 class Wish:
     """What a person typed."""
 
@@ -36,6 +46,7 @@ class Wish:
     provenance: str | None = None
     workers: int | None = None
     gpus: str | None = None
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True)
@@ -66,14 +77,33 @@ def prepare(wish: Wish, environ: Mapping[str, str]) -> Ready:
     names = tuple(dict.fromkeys(wish.models or (settings.model,)))
     for name in names:
         models.check(settings.model_copy(update={"model": name}), environ)
+    source = source_of(listing, wish.provenance)
+    settled, engine, choices = _spread(wish, settings) if wish.cluster else _here(wish, settings, environ)
+    order = Order(listing, names, settled, source, wish.rerun)
+    return Ready(order, engine, (*_left_out(listing), *choices, f"operators: {source}"))
+
+
+def _here(wish: Wish, settings: Settings, environ: Mapping[str, str]) -> tuple[Settings, Engine, tuple[str, ...]]:
     place = choose(settings)
     gpus = _gpus(wish, place, environ)
     workers = wish.workers or default_workers(len(gpus), cuda=place.target == "cuda")
-    source = source_of(listing, wish.provenance)
-    choices = [*_left_out(listing), *place.choices, f"operators: {source}"]
-    choices.append(f"{workers} runs at once" + (f" on {len(gpus)} GPUs" if gpus else ""))
-    order = Order(listing, names, pinned(settings, place), source, wish.rerun)
-    return Ready(order, LocalEngine(workers, gpus), tuple(choices))
+    rate = f"{workers} runs at once" + (f" on {len(gpus)} GPUs" if gpus else "")
+    return pinned(settings, place), LocalEngine(workers, gpus), (*place.choices, rate)
+
+
+def _spread(wish: Wish, settings: Settings) -> tuple[Settings, Engine, tuple[str, ...]]:
+    """What is chosen is chosen by what the cluster has; each of its machines has a sandbox of its own."""
+    if wish.gpus:
+        raise ConfigError("--gpus is for this machine's; Ray spreads runs over all GPUs of its cluster: leave it out.")
+    from cuda_agent.batch.ray_engine import RayEngine  # an optional extra
+
+    assert wish.cluster is not None
+    cuda = None if settings.target == "auto" else settings.target == "cuda"
+    engine = RayEngine.connect(wish.cluster.address, wish.workers, cuda=cuda, folder=wish.cluster.folder)
+    target: Literal["cpu", "cuda"] = "cuda" if engine.cuda else "cpu"
+    said = engine.described
+    rate = f"{said['workers']} runs at once on {said['machines']} machines with {said['gpus']} GPUs; target {target}"
+    return settings.model_copy(update={"target": target}), engine, (rate,)
 
 
 def pinned(settings: Settings, place: Place) -> Settings:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _OWN = frozenset(
     {
         *("source", "models", "batch_dir", "filters", "levels", "limit", "workers", "gpus", "retries", "rerun"),
+        *("engine", "address"),
         *("provenance", "hang_after_s", "plain", "as_json"),
     }
 )
@@ -45,6 +46,12 @@ def batch(
     ] = None,
     gpus: Annotated[
         str | None, typer.Option(metavar="0,2", help="GPUs to spread over: numbers, UUIDs or all. (default: all)")
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Run on this machine, or on all machines of a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="With --engine ray: the cluster's. (default: $RAY_ADDRESS, else the one here)")
     ] = None,
     retries: Annotated[int, typer.Option(min=0, help="So often a run that the machinery failed is tried again.")] = 2,
     rerun: Annotated[
@@ -86,6 +93,7 @@ def batch(
     from cuda_agent.cli.batch_view import watching_batch
     from cuda_agent.runs.signals import Signals
 
+    folder = batch_dir or prepared.default_folder(source)
     wish = prepared.Wish(
         source=source,
         selection=Selection(tuple(filters or ()), tuple(levels or ()), limit),
@@ -95,8 +103,8 @@ def batch(
         provenance=provenance,
         workers=workers,
         gpus=gpus,
+        cluster=prepared.Cluster(address, folder) if engine == "ray" else None,
     )
-    folder = batch_dir or prepared.default_folder(source)
     with Signals() as signals, watching_batch(Board(), plain_lines=plain, as_json=as_json, environ=os.environ) as view:
         ready = prepared.prepare(wish, os.environ)
         for line in ready.choices:
