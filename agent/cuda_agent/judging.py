@@ -200,6 +200,14 @@ class Judge:
         reports, self._steps_seen = self._records(self._steps_seen)
         return reports
 
+    def held(self) -> dict[str, float]:
+        """Return what all recorded commands held and waited for, in seconds by kind (see the Report)."""
+        total: dict[str, float] = {}
+        for report in self._records(0)[0]:
+            for kind, seconds in report.held.items():
+                total[kind] = total.get(kind, 0.0) + seconds
+        return total
+
     def _records(self, seen: int) -> tuple[list[Report], int]:
         """Return the reports behind the first `seen` bytes of the records, and how many bytes are read by now."""
         try:

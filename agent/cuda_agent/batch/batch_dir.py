@@ -35,6 +35,7 @@ class AttemptEnded:
     wall_s: float
     ended: str
     """UTC."""
+    cpu_s: float = 0.0
 
 
 class BatchDir:

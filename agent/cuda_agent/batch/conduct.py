@@ -16,7 +16,7 @@ from cuda_agent.batch.placing import Engine
 from cuda_agent.batch.running import Attempt, Ended, Halt, Patience
 from cuda_agent.batch.standing import Tally, document_of
 from cuda_agent.config import Settings
-from cuda_agent.files import LineFile
+from cuda_agent.files import DiskError, LineFile
 
 _TICK_S = 0.25
 _LEAST_STREAK = 5
@@ -140,7 +140,12 @@ class Conductor:
             if sentence := self.means.no_room():
                 self._pause(sentence)
                 return
-            self._begin(self._todo.popleft())
+            try:
+                self._begin(self._todo[0])
+            except DiskError as error:
+                self._pause(str(error))
+                return
+            self._todo.popleft()
 
     def _begin(self, job: Job) -> None:
         run = self.batch.run(job.name)
@@ -200,6 +205,10 @@ class Conductor:
             message=verdict.message,
             wall_s=round(ended.wall_s, 3),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
+            cpu_s=round(ended.cpu_s, 3),
         )
-        batch_dir.append(self.log, line)
+        try:
+            batch_dir.append(self.log, line)
+        except DiskError as error:  # the run's own folder says how it ended
+            self._pause(str(error))
         self.tallies.setdefault(job.name, Tally()).add(line)

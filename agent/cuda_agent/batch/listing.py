@@ -133,7 +133,12 @@ def _listed(file: Path) -> list[Path]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """Yield what may be operators, in natural order; below a folder with a model.py nothing else is looked for."""
+    """Yield what may be operators, in natural order; below a folder with a model.py nothing else is looked for.
+
+    Runs and batches are passed over: they hold copies of operators.
+    """
+    if any((root / name).is_file() for name in ("run.json", "batch.json")):
+        return
     if (root / MAIN).is_file():
         yield root / MAIN
         return

@@ -7,7 +7,7 @@ share of operators with a right kernel that is more than p times as fast as the 
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cuda_agent.batch.results import Category, Row
@@ -54,9 +54,15 @@ class Metrics:
     input_tokens: int
     output_tokens: int
     work_s: float
+    """Of all runs together."""
+    elapsed_s: float
+    """Time in which at least one run was at work."""
+    cpu_s: float
     attempts: int
     failures: int
     held: Mapping[str, float]
+    busy: float | None
+    """The share of `elapsed_s` in which the devices were held, the mean of those used; None where nothing was."""
 
 
 def metrics(rows: Sequence[Row], *, by_level: bool = False) -> Metrics:
@@ -64,6 +70,7 @@ def metrics(rows: Sequence[Row], *, by_level: bool = False) -> Metrics:
     counted = [row for row in rows if row.category is Category.COUNTED]
     correct = [row for row in counted if row.correct]
     speedup = _by_levels if by_level else geometric_mean
+    elapsed_s = union_s(span for row in rows for span in row.spans)
     held: dict[str, float] = {}
     for row in rows:
         for key, value in row.held.items():
@@ -84,10 +91,27 @@ def metrics(rows: Sequence[Row], *, by_level: bool = False) -> Metrics:
         input_tokens=sum(row.input_tokens for row in rows),
         output_tokens=sum(row.output_tokens for row in rows),
         work_s=sum(row.work_s for row in rows),
+        elapsed_s=elapsed_s,
+        cpu_s=sum(row.cpu_s for row in rows),
         attempts=sum(row.attempts for row in rows),
         failures=sum(row.failures for row in rows),
         held=held,
+        busy=_busy(rows, held, elapsed_s),
     )
+
+
+def _busy(rows: Sequence[Row], held: Mapping[str, float], elapsed_s: float) -> float | None:
+    devices = len({row.gpu for row in rows if row.gpu}) or 1
+    return held["device_s"] / (devices * elapsed_s) if held.get("device_s") and elapsed_s else None
+
+
+def union_s(spans: Iterable[tuple[float, float]]) -> float:
+    """Return how long at least one span lasts."""
+    total, until = 0.0, -math.inf
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return total
 
 
 def wilson(successes: int, total: int) -> Estimate | None:

@@ -75,7 +75,9 @@ def place(batch: BatchDir, order: Order, found: Mapping[str, Tally]) -> Plan:
     }
     batch.save(document)
     for job in anew:
-        if stand_of(batch, job, found.get(job.name)) is Stand.FINISHED or _changed(batch, job):
+        if (tally := found.get(job.name)) is not None:
+            tally.last = None  # a file that was refused is tried again
+        if stand_of(batch, job, tally) is Stand.FINISHED or _changed(batch, job):
             batch.set_aside(job.name)
     return Plan(document, tuple(jobs))
 

@@ -67,6 +67,10 @@ class Row:
     input_tokens: int = 0
     output_tokens: int = 0
     work_s: float = 0.0
+    spans: tuple[tuple[float, float], ...] = ()
+    """When a process was at work on it: from and to, in seconds of UTC."""
+    cpu_s: float = 0.0
+    """Of the attempts that ended while the batch lived."""
     attempts: int = 0
     failures: int = 0
     """Attempts that the infrastructure ended."""
@@ -75,6 +79,8 @@ class Row:
     """Target, precision, ... of its verdicts; empty where there was none."""
     isolation: str = ""
     device: str = ""
+    gpu: str = ""
+    """Which one of its kind, where there is one."""
     run: str = ""
 
     @property
@@ -101,6 +107,7 @@ def row_of(batch: BatchDir, job: Job, tally: Tally | None) -> Row:
         "sha256": job.sha256,
         "attempts": tally.attempts if tally else 0,
         "failures": tally.failures if tally else 0,
+        "cpu_s": round(tally.cpu_s, 1) if tally else 0.0,
     }
     if document is None:
         return Row(**about, **_without_run(job, tally))
@@ -122,12 +129,19 @@ def row_of(batch: BatchDir, job: Job, tally: Tally | None) -> Row:
         input_tokens=int(usage.get("input_tokens") or 0),
         output_tokens=int(usage.get("output_tokens") or 0),
         work_s=round(account.work_s, 1),
-        held={key: round(value, 3) for key, value in sorted(account.held.items())},
+        spans=tuple(account.spans),
+        held=_held(document.get("held") or {}, account.held),
         rules={"target": str(of["target"]), **of["rules"]} if of.get("rules") else {},
         isolation=str(of.get("isolation") or ""),
         device=str((document.get("environment") or {}).get("device") or ""),
+        gpu=str((verdict.get("environment") or {}).get("gpu") or ""),
         run=str(batch.run(job.name)),
     )
+
+
+def _held(noted: Mapping[str, float], judged: Mapping[str, float]) -> dict[str, float]:
+    """Of what the run noted of all commands and what its verdicts say: a run that was killed had no time to note."""
+    return {kind: round(max(noted.get(kind, 0.0), judged.get(kind, 0.0)), 3) for kind in sorted({**noted, **judged})}
 
 
 def _without_run(job: Job, tally: Tally | None) -> dict[str, Any]:
@@ -164,7 +178,18 @@ COLUMNS = (
     *("speedup_compile", "speedup_compile_low", "speedup_compile_high"),
     *("speedup_eager", "speedup_eager_low", "speedup_eager_high"),
     *("submission_ms", "compile_ms", "eager_ms", "turns", "cost_usd", "input_tokens", "output_tokens", "work_s"),
-    *("attempts", "infrastructure_failures", "held_s", "rules", "isolation", "device", "source", "sha256", "run"),
+    *(
+        "cpu_s",
+        "attempts",
+        "infrastructure_failures",
+        "held_s",
+        "rules",
+        "isolation",
+        "device",
+        "source",
+        "sha256",
+        "run",
+    ),
 )
 
 
@@ -189,7 +214,10 @@ def _cells(row: Row) -> dict[str, Any]:
             ratios |= {f"speedup_{name}_low": one.low, f"speedup_{name}_high": one.high}
     return {
         **{key: getattr(row, key) for key in ("job", "operator", "level", "model", "stop", "status", "turns")},
-        **{key: getattr(row, key) for key in ("cost_usd", "input_tokens", "output_tokens", "work_s", "attempts")},
+        **{
+            key: getattr(row, key)
+            for key in ("cost_usd", "input_tokens", "output_tokens", "work_s", "attempts", "cpu_s")
+        },
         **{key: getattr(row, key) for key in ("isolation", "device", "sha256", "run")},
         **{"category": row.category.value, "message": " ".join(row.message.split())},
         **{"final": int(row.final), "correct": int(row.correct), "infrastructure_failures": row.failures},

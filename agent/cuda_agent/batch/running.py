@@ -76,6 +76,8 @@ class Ended:
     message: str = ""
     """The program's own sentence on it."""
     wall_s: float = 0.0
+    cpu_s: float = 0.0
+    """Of the program and of all its children that it waited for; a container's are not among them."""
     hung: bool = False
     gpu: str | None = None
 
@@ -89,16 +91,27 @@ def carry_out(attempt: Attempt, halt: Callable[[], Halt] = lambda: Halt.NO) -> E
             return Ended(attempt.job, 3, "in use", held, time.monotonic() - start)
         attempt.log.parent.mkdir(parents=True, exist_ok=True)
         with open(attempt.log, "ab") as log, tempfile.TemporaryFile() as said:
-            code, hung = _run(attempt, halt, said, log)
+            process = _run(attempt, halt, said, log)
             kind, message = _error(said)
-        message = message or (_last_line(attempt.log) if code not in (0, 1, 130) or not attempt.run.exists() else "")
+        if not message and (process.code not in (0, 1, 130) or not attempt.run.exists()):
+            message = _last_line(attempt.log)
     except OSError as error:
         kind = "disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "machinery"
         return Ended(attempt.job, 3, kind, f"{error.filename or attempt.command[0]}: {error.strerror}.")
-    return Ended(attempt.job, code, kind, message, time.monotonic() - start, hung, attempt.gpu)
+    wall_s = time.monotonic() - start
+    return Ended(attempt.job, process.code, kind, message, wall_s, process.cpu_s, process.hung, attempt.gpu)
 
 
-def _run(attempt: Attempt, halt: Callable[[], Halt], said: IO[bytes], log: IO[bytes]) -> tuple[int, bool]:
+@dataclass(frozen=True)
+class _Process:
+    """How the process ended."""
+
+    code: int
+    cpu_s: float
+    hung: bool
+
+
+def _run(attempt: Attempt, halt: Callable[[], Halt], said: IO[bytes], log: IO[bytes]) -> _Process:
     gpu = () if attempt.gpu is None else (f"--gpu={attempt.gpu}",)
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *attempt.command, *gpu],
@@ -108,14 +121,16 @@ def _run(attempt: Attempt, halt: Callable[[], Halt], said: IO[bytes], log: IO[by
         env={**os.environ, **attempt.environment},
         start_new_session=True,
     )
+    hung = True
     try:
         hung = _watch(process, attempt, halt)
     finally:
         # What the program started in its group and did not end goes with it; the sandbox's own is tied to the run.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-    return code, hung
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return _Process(process.returncode, usage.ru_utime + usage.ru_stime, hung)
 
 
 def _watch(process: subprocess.Popen[bytes], attempt: Attempt, halt: Callable[[], Halt]) -> bool:

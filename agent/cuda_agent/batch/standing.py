@@ -28,12 +28,14 @@ class Tally:
     attempts: int = 0
     failures: int = 0
     """Of them, those that the infrastructure ended."""
+    cpu_s: float = 0.0
     last: AttemptEnded | None = None
 
     def add(self, ended: AttemptEnded) -> None:
         """Count one more."""
         self.attempts += 1
         self.failures += ended.fault == Fault.INFRASTRUCTURE
+        self.cpu_s += ended.cpu_s
         self.last = ended
 
 

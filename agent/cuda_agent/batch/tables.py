@@ -149,7 +149,18 @@ def _fast_p(groups: Sequence[Group]) -> list[str]:
 
 def _spent(groups: Sequence[Group]) -> list[str]:
     head = ["model", "level", *(category.value for category in _APART)]
-    head += ["attempts", "infrastructure failures", "tokens in", "tokens out", "cost", "time of all runs", "held"]
+    head += [
+        "attempts",
+        "infrastructure failures",
+        "tokens in",
+        "tokens out",
+        "cost",
+        "time",
+        "time of all runs",
+        "CPU",
+        "held",
+        "device busy",
+    ]
     lines = []
     for group in groups:
         one = group.numbers
@@ -161,7 +172,8 @@ def _spent(groups: Sequence[Group]) -> list[str]:
                 *(_cell(group.model), group.level),
                 *(str(one.by_category[category.value]) for category in _APART),
                 *(str(one.attempts), str(one.failures), str(one.input_tokens), str(one.output_tokens)),
-                *(_cost(one.cost_usd, bool(one.cost_unknown)), duration(one.work_s), held),
+                *(_cost(one.cost_usd, bool(one.cost_unknown)), duration(one.elapsed_s), duration(one.work_s)),
+                *(duration(one.cpu_s), held, f"{100 * one.busy:.0f} %" if one.busy is not None else ""),
             ]
         )
     return table(head, lines)

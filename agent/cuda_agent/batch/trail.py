@@ -52,12 +52,17 @@ class Trail:
 class Account:
     """What a run used up, by its own trajectory."""
 
-    work_s: float = 0.0
-    """Time in which a process was at work on it."""
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """When a process was at work on it: from and to, in seconds of UTC."""
     held: dict[str, float] = field(default_factory=dict)
     """By what was held or waited for (gpu_s, gpu_wait_s, build_s, ...), in seconds, over all verdicts."""
     last_verdict: dict[str, Any] | None = None
     """Status, reason, rules and isolation of the last one."""
+
+    @property
+    def work_s(self) -> float:
+        """Time in which a process was at work on it."""
+        return sum(end - begin for begin, end in self.spans)
 
 
 def account_of(file: Path) -> Account:
@@ -70,13 +75,13 @@ def account_of(file: Path) -> Account:
             continue
         when, kind = _time(head[1]), head[2]
         if kind in _SEGMENT_BEGINS or begin is None:
-            account.work_s += _between(begin, last)
+            account.spans += _span(begin, last)
             begin = when
         last = when or last
         if kind == b"verdict":
             with suppress(ValueError, TypeError, AttributeError):
                 _add(account, json.loads(line)["report"])
-    account.work_s += _between(begin, last)
+    account.spans += _span(begin, last)
     return account
 
 
@@ -88,8 +93,8 @@ def _add(account: Account, report: Mapping[str, Any]) -> None:
     account.last_verdict = {key: report.get(key) for key in kept}
 
 
-def _between(begin: datetime | None, end: datetime | None) -> float:
-    return max(0.0, (end - begin).total_seconds()) if begin and end else 0.0
+def _span(begin: datetime | None, end: datetime | None) -> list[tuple[float, float]]:
+    return [(begin.timestamp(), end.timestamp())] if begin and end and begin <= end else []
 
 
 def _time(text: bytes) -> datetime | None:

@@ -83,6 +83,9 @@ class Board:
     def planned(self, *, total: int, left: int) -> None:
         """Jobs there are, and those left to do."""
         self.total, self.done = total, total - left
+        self._start = self.clock()
+        self._ends.clear()
+        self._ends.append(self._start)
 
     def began(self, job: Job, run: Path) -> None:
         """A run begins or goes on."""

@@ -35,6 +35,7 @@ class Record:
             "exit_code": None,
             "error": None,
             "usage": None,
+            "held": {},
             "result": None,
         }
         run.save(self.document)
@@ -62,6 +63,12 @@ class Record:
         """Note what the judge runs on; it accepted the operator."""
         self.document["environment"] = dict(environment)
         self._run.save(self.document)
+
+    def used(self, held: Mapping[str, float]) -> None:
+        """Add what the judge held and waited for, in seconds by kind; saved with the next change of the status."""
+        before = self.document.get("held") or {}
+        total = {kind: round(before.get(kind, 0.0) + held.get(kind, 0.0), 3) for kind in {**before, **held}}
+        self.document["held"] = total
 
     def reached(self, turns: int, usage: Sequence[Usage], best: Candidate | None) -> None:
         """Note where the loop stands; saved with the next change of the status."""

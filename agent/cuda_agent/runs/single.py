@@ -182,6 +182,8 @@ class _Work:
         try:
             self.drive(session)
         finally:
+            with suppress(SandboxError):  # it may be gone, and the records with it
+                begin.record.used(judge.held())
             begin.record.reached(session.agent.turn, session.agent.usage, session.referee.best)
         return session.agent.stop or Stop(StopReason.INTERRUPTED)
 
@@ -232,5 +234,6 @@ class _Work:
         report = judge.analyze(timeout_s=timeout_s, on_output=self.listener.on_output)
         if report.status in _UNUSABLE:
             raise OperatorError(f"{str(begin.operator.path)!r} cannot be used: {report.reason}")
+        begin.record.used(report.held)
         begin.record.screened(report.environment)
         return report

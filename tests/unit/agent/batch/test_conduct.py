@@ -6,11 +6,17 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.unit.agent.batch.field import Field, by_name
+from tests.unit.agent.batch.field import PROGRAM, Field, by_name
 
-from cuda_agent.batch.conduct import End
+from cuda_agent.batch.batch_dir import BatchDir
+from cuda_agent.batch.conduct import Conductor, End, Means
+from cuda_agent.batch.jobs import plan
+from cuda_agent.batch.listing import Selection, find
+from cuda_agent.batch.local import LocalEngine
 from cuda_agent.batch.results import Category
 from cuda_agent.batch.running import Halt, Patience
+from cuda_agent.config import Settings
+from cuda_agent.files import LineFile
 
 FAULTS = {
     # what the run does: (category, attempts with two retries, why it stopped)
@@ -144,3 +150,18 @@ def test_a_run_that_somebody_interrupts_is_gone_on_with(field: Field) -> None:
     assert by_name(outcome)["one"].status == "win"
     assert by_name(outcome)["one"].failures == 1
     assert field.starts("one") == ["optimize", "resume"]
+
+
+def test_a_disk_that_is_full_where_the_batch_writes_its_own_log_pauses_it_and_loses_no_run(field: Field) -> None:
+    field.lay(one="win", two="win", three="win")
+    batch = BatchDir(field.batch)
+    batch.runs.mkdir(parents=True)
+    jobs = plan(find(field.operators, Selection()).operators, ["builtin"])
+    means = Means(settings=Settings(operator=field.operators), program=PROGRAM)
+    with LocalEngine(1) as engine, LineFile(Path("/dev/full")) as log:
+        ending = Conductor(batch, log, engine, means, field.heard, {}).conduct(jobs)
+    assert ending.end is End.PAUSED
+    assert "disk is full" in ending.message
+    assert [path.name for path in batch.runs.iterdir()] == ["one"]
+    assert by_name(field.carry_out())["one"].status == "win"
+    assert [field.starts(name) for name in ("one", "two", "three")] == [["optimize"]] * 3

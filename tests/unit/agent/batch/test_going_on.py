@@ -75,6 +75,13 @@ def test_an_ended_run_is_begun_anew_by_name_or_by_how_it_ended_and_the_old_one_i
     assert (field.batch / "earlier/one-1/trajectory.jsonl").read_bytes() == old
 
 
+def test_a_refused_file_is_tried_again_where_that_is_asked_for(field: Field) -> None:
+    field.lay(one="bad", two="win")
+    field.carry_out()
+    field.carry_out(rerun=("operator",))
+    assert field.heard.began_ == ["one"]
+
+
 def test_a_folder_that_is_in_use_or_something_else_is_refused(field: Field) -> None:
     field.lay(one="win")
     with BatchDir(field.batch).lock(), pytest.raises(ConfigError, match="running in another process"):

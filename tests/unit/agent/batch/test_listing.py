@@ -87,6 +87,13 @@ def test_a_list_names_files_and_folders_beside_itself_and_each_counts_once(tmp_p
         assert found[2].sha256 == ""  # its run will say that it is not there
 
 
+@pytest.mark.parametrize("document", ["run.json", "batch.json"])
+def test_runs_and_batches_are_passed_over_with_the_operators_in_them(tmp_path: Path, document: str) -> None:
+    lay(tmp_path, "a.py", "runs/one/operator/model.py", "runs/one/workspace/model.py")
+    (tmp_path / "runs/one" / document).write_text("{}")
+    assert keys(tmp_path) == ["a.py"]
+
+
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     lay(tmp_path, "ops/a.py")
     (tmp_path / "ops/again").symlink_to(tmp_path)

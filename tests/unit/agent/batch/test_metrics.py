@@ -4,7 +4,7 @@ import random
 import pytest
 from tests.unit.agent.batch.rows import row
 
-from cuda_agent.batch.metrics import Estimate, bootstrap, metrics, wilson
+from cuda_agent.batch.metrics import Estimate, bootstrap, metrics, union_s, wilson
 from cuda_agent.batch.results import Category
 
 
@@ -80,3 +80,14 @@ def test_nothing_is_said_of_nothing() -> None:
 def test_an_unknown_cost_is_not_nothing() -> None:
     found = metrics([row("a", 2.0, cost_usd=None), row("b", 2.0, cost_usd=0.5)])
     assert (found.cost_usd, found.cost_unknown) == (0.5, 1)
+
+
+def test_the_devices_are_busy_for_a_share_of_the_time_in_which_anything_ran() -> None:
+    held = {"device_s": 30.0}
+    rows = [row("a", 2.0, spans=((0.0, 50.0), (100.0, 150.0)), held=held, gpu="GPU-a"),
+            row("b", 2.0, spans=((20.0, 120.0),), held=held, gpu="GPU-b")]  # fmt: skip
+    found = metrics(rows)
+    assert (found.elapsed_s, found.busy) == (150.0, 0.2)
+    assert metrics(rows[:1]).busy == 0.3
+    assert metrics([row("c", 2.0)]).busy is None
+    assert union_s([(5.0, 6.0), (0.0, 10.0), (9.0, 12.0)]) == 12.0
