@@ -155,7 +155,7 @@ def test_a_run_that_somebody_interrupts_is_gone_on_with(field: Field) -> None:
 def test_a_disk_that_is_full_where_the_batch_writes_its_own_log_pauses_it_and_loses_no_run(field: Field) -> None:
     field.lay(one="win", two="win", three="win")
     batch = BatchDir(field.batch)
-    batch.runs.mkdir(parents=True)
+    batch.lock().close()
     jobs = plan(find(field.operators, Selection()).operators, ["builtin"])
     means = Means(settings=Settings(operator=field.operators), program=PROGRAM)
     with LocalEngine(1) as engine, LineFile(Path("/dev/full")) as log:
