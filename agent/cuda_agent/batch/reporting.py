@@ -9,6 +9,7 @@ from typing import Any
 from cuda_agent import files
 from cuda_agent.batch import tables
 from cuda_agent.batch.batch_dir import BatchDir, load
+from cuda_agent.batch.brief import brief
 from cuda_agent.batch.conduct import Ending
 from cuda_agent.batch.jobs import Job
 from cuda_agent.batch.results import Row, as_csv, rows
@@ -28,16 +29,16 @@ class Results:
 
     @property
     def summary(self) -> str:
-        """The tables without a line a job."""
-        parts = [tables.summary_tables(self.groups, self.conditions), tables.apart(self.rows)]
-        return "\n".join(part for part in parts if part)
+        """What fits on a terminal."""
+        return "\n".join(part for part in (tables.apart(self.rows), brief(self.groups, self.conditions)) if part)
 
     @property
     def markdown(self) -> str:
         """All of results.md."""
-        jobs = tables.operator_table(self.rows, self.conditions)
         head = f"Status: {self.document['status']}. {self.document.get('message') or ''}".strip()
-        return "\n".join(["# Results", "", head, "", self.summary, "## Each operator", "", jobs])
+        parts = ["# Results", "", head, "", tables.summary_tables(self.groups, self.conditions)]
+        parts += [tables.apart(self.rows), "## Each operator", "", tables.operator_table(self.rows, self.conditions)]
+        return "\n".join(parts)
 
 
 def results_of(document: Mapping[str, Any], found: Sequence[Row]) -> Results:

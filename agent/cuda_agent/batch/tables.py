@@ -8,7 +8,7 @@ from cuda_agent.batch.metrics import BASELINES, FAST_P, Estimate, Metrics, metri
 from cuda_agent.batch.results import Category, Ratio, Row
 from cuda_agent_judge.report import side_name
 
-_APART = (Category.NOT_COUNTED, Category.UNUSABLE, Category.INFRASTRUCTURE, Category.OPEN)
+APART = (Category.NOT_COUNTED, Category.UNUSABLE, Category.INFRASTRUCTURE, Category.OPEN)
 _MOST_MESSAGE = 200
 OVERALL = "all"
 POOLED = "all, pooled"
@@ -84,7 +84,7 @@ def operator_table(rows: Sequence[Row], below: str) -> str:
             *(_cell(row.operator), *([_cell(row.model)] if several else []), row.level, _outcome(row)),
             *(_ratio(row.over_compile), _ratio(row.over_eager)),
             *(f"{row.latency_ms['submission']:.4g}" if "submission" in row.latency_ms else "",),
-            *(str(row.turns or ""), _cost(row.cost_usd or 0.0, row.cost_usd is None), duration(row.work_s)),
+            *(str(row.turns or ""), cost(row.cost_usd or 0.0, row.cost_usd is None), duration(row.work_s)),
             _cell(row.stop.replace("_", " ")),
         ]
         for row in rows
@@ -95,7 +95,7 @@ def operator_table(rows: Sequence[Row], below: str) -> str:
 def apart(rows: Sequence[Row]) -> str:
     """Return the operators that no rate is over, and why; "" where there is none."""
     parts = []
-    for category in _APART:
+    for category in APART:
         found = [row for row in rows if row.category is category]
         if found:
             parts.append(f"{category.value.capitalize()} ({len(found)}):")
@@ -148,7 +148,7 @@ def _fast_p(groups: Sequence[Group]) -> list[str]:
 
 
 def _spent(groups: Sequence[Group]) -> list[str]:
-    head = ["model", "level", *(category.value for category in _APART)]
+    head = ["model", "level", *(category.value for category in APART)]
     head += [
         "attempts",
         "infrastructure failures",
@@ -170,9 +170,9 @@ def _spent(groups: Sequence[Group]) -> list[str]:
         lines.append(
             [
                 *(_cell(group.model), group.level),
-                *(str(one.by_category[category.value]) for category in _APART),
+                *(str(one.by_category[category.value]) for category in APART),
                 *(str(one.attempts), str(one.failures), str(one.input_tokens), str(one.output_tokens)),
-                *(_cost(one.cost_usd, bool(one.cost_unknown)), duration(one.elapsed_s), duration(one.work_s)),
+                *(cost(one.cost_usd, bool(one.cost_unknown)), duration(one.elapsed_s), duration(one.work_s)),
                 *(duration(one.cpu_s), held, f"{100 * one.busy:.0f} %" if one.busy is not None else ""),
             ]
         )
@@ -199,11 +199,12 @@ def _explained(groups: Sequence[Group]) -> str:
     return "\n".join(notes) + "\n"
 
 
-def percent(one: Estimate | None) -> str:
-    """Show a share with its interval."""
+def percent(one: Estimate | None, *, interval: bool = True) -> str:
+    """Show a share, with its interval."""
     if one is None:
         return "-"
-    inside = f" [{100 * one.low:.0f}, {100 * one.high:.0f}]" if one.low is not None and one.high is not None else ""
+    known = interval and one.low is not None and one.high is not None
+    inside = f" [{100 * (one.low or 0.0):.0f}, {100 * (one.high or 0.0):.0f}]" if known else ""
     return f"{100 * one.value:.1f} %{inside}"
 
 
@@ -225,7 +226,8 @@ def _ratio(one: Ratio | None) -> str:
     return f"{one.median:.2f} [{one.low:.2f}, {one.high:.2f}]" if one else ""
 
 
-def _cost(known: float, some_unknown: bool) -> str:
+def cost(known: float, some_unknown: bool) -> str:
+    """Show what it cost, as far as prices are known."""
     if some_unknown:
         return f"${known:.2f} + unknown" if known else "unknown"
     return f"${known:.2f}"

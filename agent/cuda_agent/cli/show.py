@@ -47,5 +47,6 @@ def _show_batch(folder: Path, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({**results.document, "batch": str(folder)}, ensure_ascii=False, default=str))
     else:
-        print(plain(results.markdown))
+        standing = f"Status:   {results.document['status']}; a line an operator: {folder / 'results.md'}"
+        print(plain(f"{results.summary}\n{standing}"))
     return 0
