@@ -60,8 +60,10 @@ def conditions(rows: Sequence[Row], settings: Mapping[str, Any], source: str) ->
     ruled = [row for row in rows if row.rules]
     rules = _common([", ".join(f"{k.replace('_', ' ')} {v}" for k, v in row.rules.items()) for row in ruled])
     if not rules:
-        chosen = ("target", "precision", "libraries", "output_lifetime")
-        rules = ", ".join(f"{key.replace('_', ' ')} {settings[key]}" for key in chosen if settings.get(key))
+        named = ("target", "precision", "libraries", "output_lifetime")
+        chosen = {key: settings[key] for key in named if settings.get(key)}
+        chosen |= {"precision": "ieee"} if chosen.get("target") == "cpu" else {}
+        rules = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in chosen.items())
     isolation = _common([row.isolation for row in ruled]) or "no verdict yet"
     device = _common([row.device for row in rows if row.device])
     parts = [f"Rules: {rules}", f"isolation: {isolation}", f"device: {device}" if device else ""]

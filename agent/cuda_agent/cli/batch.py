@@ -28,7 +28,7 @@ def batch(
     retries: given.Retries = 2,
     rerun: given.Rerun = None,
     provenance: given.Provenance = None,
-    hang_after_s: given.HangAfter = 3600,
+    hang_after_s: given.HangAfter = 10800,
     model: options.Model = None,
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
