@@ -40,7 +40,7 @@ class Patience:
     """How long is waited, in seconds."""
 
     quiet_s: float = 10_800.0
-    """A run that wrote no event for so long hangs; waiting for the device may take an hour, and for a place to compile."""
+    """A run that wrote no event for so long hangs; it may wait an hour each for the device and a place to compile."""
     ending_s: float = 60.0
     """From being told to leave at once until it is killed."""
     locked_s: float = 120.0
