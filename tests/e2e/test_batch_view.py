@@ -25,12 +25,12 @@ def left_running(field: Field) -> list[bytes]:
 
 def test_at_a_terminal_a_table_shows_what_runs_and_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
     field = Field(tmp_path)
-    field.lay(a_first="win", b_second="win 2", c_third="win 2", d_fourth="win 2")
+    field.lay(a_first="win", b_second="win 600", c_third="win 600", d_fourth="win 600")
     argv, env = command(field)
     with Terminal(argv, cwd=tmp_path, env=env) as terminal:
         terminal.wait_for("a_first: win, 2x over torch.compile (target reached, 3 turns)")
         terminal.wait_for("operator")
-        shown = terminal.wait_for("$0.25")
+        shown = terminal.wait_for_count("$0.25", 2)
         assert "1/4, 1 won, 0 failed" in shown
         heads, *rows = shown[shown.rindex("operator") :].splitlines()
         assert heads.split() == ["operator", "stage", "turn", "best", "cost", "time"]
@@ -47,7 +47,7 @@ def test_at_a_terminal_a_table_shows_what_runs_and_an_interrupt_ends_it_in_order
 
 def test_a_second_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
     field = Field(tmp_path)
-    field.lay(first="hang", second="hang")
+    field.lay(first="stubborn", second="stubborn")
     argv, env = command(field)
     with Terminal(argv, cwd=tmp_path, env=env) as terminal:
         terminal.wait_for("operator")

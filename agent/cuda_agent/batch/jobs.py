@@ -81,4 +81,4 @@ def _free(wishes: Sequence[str], taken: set[str]) -> str:
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^\w.-]+", "_", text).strip("._-") or "operator"
+    return re.sub(r"[^\w.-]+", "_", text).lstrip("._-").rstrip(".-") or "operator"

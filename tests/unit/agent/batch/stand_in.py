@@ -66,11 +66,12 @@ class Run:
             return self.stopped("failed", "model_error", 3, kind="authentication")
         if count <= (number if word == "flaky" else 1 if word == "spoilt" else 0):
             return self.error("The judge failed.", 3, "judge")
-        return self.turns(word, 0.0 if word == "flaky" else number)
+        # Only the first start takes its time.
+        return self.turns(word, number if count == 1 and word != "flaky" else 0.0)
 
     def end_early(self, word: str) -> None:
-        while word == "hang":
-            time.sleep(1)
+        while word == "hang" or (word == "stubborn" and told[0] < 2):
+            time.sleep(0.05)
         if word == "crash":
             os.abort()
         if word == "memory":
@@ -97,7 +98,9 @@ class Run:
             self.turn += 1
             self.add("stage", turn=self.turn, name="model")
             self.add("message", turn=self.turn, role="assistant", content="x", usage={"cost_usd": 0.25})
-            time.sleep(number)
+            until = time.monotonic() + number
+            while time.monotonic() < until and not told[0]:
+                time.sleep(0.02)
             if told[0] == 1:
                 self.add("verdict", turn=self.turn, report=self.report("win", final=True))
             if told[0]:
