@@ -22,6 +22,9 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.turns import Turns
 
 _REFERENCE_LIMIT_S = 900.0
+_BY_A_FAULT_OF_OURS = "left with exit code 1"
+"""An exception that nobody caught; the operator's are caught."""
+_UNKNOWN = "closed its channel"
 _SETUP_LIMIT_S = 300.0
 _GRACE_S = 1.0
 _NO_ROOM = (
@@ -244,7 +247,7 @@ class Workers:
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
-        if self._told is Kind.ANALYZE and how.startswith("was killed by"):
+        if self._told is Kind.ANALYZE and how not in (_BY_A_FAULT_OF_OURS, _UNKNOWN):
             # Nothing but the operator ran there: what ends its own process cannot be judged.
             return Refused("operator_error", f"the operator's process {how} when it was run for the first time")
         return JudgeFault(f"the reference worker {how}; its error is on stderr")
@@ -256,4 +259,4 @@ class Workers:
                 frame = self._ends.parent.receive(end - time.monotonic())
                 if frame.body.get("role") == role:
                     return str(frame.body["how"])
-        return "closed its channel"
+        return _UNKNOWN
