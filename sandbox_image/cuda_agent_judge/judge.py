@@ -191,8 +191,10 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("baseline"):
-            compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("compile baseline"):
+            self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
+        with self._phases.stage("baseline"):
+            compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
