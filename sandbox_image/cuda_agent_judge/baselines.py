@@ -46,7 +46,9 @@ class Baselines:
         self._runner = runner
         self._session = session
         self._values = values
+        self._failed: str | None = None
         self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
+        self._peaks: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         self._side = "eager"
         self.twin: list[torch.Tensor] = []
@@ -67,9 +69,18 @@ class Baselines:
                 case Kind.LAND:
                     return self._land(body)
                 case Kind.MEMORY:
-                    return {"bytes": peak_of(lambda: self._call(body["side"]), self._session.target)}
+                    return {"bytes": self._peak(body["side"])}
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether torch.compile has been tried."""
+        return self._failed is not None or "compile" in self._calls
+
+    def let_go(self) -> None:
+        """Forget the outputs of a judgement that ended."""
+        self._kept, self._latest, self.twin = {}, None, []
 
     def _compile(self, fresh_in: str | None) -> dict[str, Any]:
         """Have everything compiled and nothing run, so that others may have the device meanwhile.
@@ -77,6 +88,10 @@ class Baselines:
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
+        if self.is_warm and not fresh_in:
+            return {}
+        self._failed = None
+        self._calls.pop("compile", None)
         kept = self._session.cache_dir / "inductor"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
@@ -88,7 +103,12 @@ class Baselines:
         return {}
 
     def _warm(self) -> dict[str, Any]:
-        """Load what was compiled, and hold its result against eager; says why when it cannot be a baseline."""
+        """Run what was compiled, and hold its result against eager; says why when it cannot be a baseline."""
+        if not self.is_warm:
+            self._failed = self._refusal() or None
+        return {"ok": self._failed is None, "reason": self._failed or ""}
+
+    def _refusal(self) -> str:
         try:
             compiled = torch.compile(self._model)
             outputs = []
@@ -97,15 +117,18 @@ class Baselines:
                 args, kwargs = self._runner.arguments
                 outputs.append([t.clone() for t in expected.tensors_of(call(*args, **kwargs))])
         except Exception as error:
-            return {
-                "ok": False,
-                "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}",
-            }
+            return f"{type(error).__name__}: {str(error).splitlines()[0][:300] if str(error) else ''}"
         pairs = zip(*outputs, strict=True)
         if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
-            return {"ok": False, "reason": "its result differs from eager's"}
+            return "its result differs from eager's"
         self._calls["compile"] = compiled
-        return {"ok": True, "reason": ""}
+        return ""
+
+    def _peak(self, side: str) -> int:
+        """Peak memory of one call, which is the same whatever is judged."""
+        if side not in self._peaks:
+            self._peaks[side] = peak_of(lambda: self._call(side), self._session.target)
+        return self._peaks[side]
 
     def _call(self, side: str) -> Any:
         self._runner.prepare(0, self._values(), now=True)

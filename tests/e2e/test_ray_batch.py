@@ -14,7 +14,7 @@ from cuda_agent.batch.conduct import End, Means
 from cuda_agent.batch.listing import Selection, find
 from cuda_agent.batch.order import Order
 from cuda_agent.batch.ray_engine import RayEngine
-from cuda_agent.batch.running import Attempt, Halt, Patience
+from cuda_agent.batch.running import Attempt, Ended, Halt, Patience
 from cuda_agent.batch.whole import Outcome, carry_out
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
@@ -139,7 +139,7 @@ def test_a_folder_that_a_machine_does_not_see_is_said_and_nothing_is_run(machine
     with RayEngine.connect(machines.address, cuda=True, folder=missing) as engine:
         assert engine.described["gpus"] == str(2 * len(machines.nodes))
         engine.begin(attempt)
-        found = []
+        found = list[Ended]()
         while not found:
             found = engine.ended(1.0)
     assert [(one.job, one.exit_code, one.kind) for one in found] == [("op", 3, "config")]

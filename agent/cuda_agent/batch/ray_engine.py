@@ -189,7 +189,7 @@ class RayEngine:
 
 def _keep_quiet() -> None:
     """Keep what Ray says of its own processes off stdout, where nothing but results belongs; its logs have it."""
-    worker = importlib.import_module("ray._private.worker")
+    worker: Any = importlib.import_module("ray._private.worker")
     if hasattr(worker, "print_to_stdstream"):  # it asks for no setting
         worker.print_to_stdstream = lambda *_, **__: None
 
