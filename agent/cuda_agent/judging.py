@@ -17,6 +17,7 @@ from cuda_agent.errors import JudgeError
 from cuda_agent.files import writing
 from cuda_agent.operators import Operator, digest
 from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
+from cuda_agent.sandbox.service import Served
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
 
@@ -110,6 +111,11 @@ def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]
     return {HOME_VARIABLE: judge_home or home(state_dir), SESSION_VARIABLE: session(state_dir)}
 
 
+def serve_command(python: str, judge_home: str, state_dir: str, workspace: str) -> list[str]:
+    """Return the words that start a judge which listens, but for the socket."""
+    return [python, "-I", judge_home, "serve", "--session", session(state_dir), "--workspace", workspace]
+
+
 def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
     """Write many new files by one command; names are absolute, and one that ends in / is a folder.
 
@@ -137,6 +143,8 @@ class Judge:
         self._python = python
         self._home = judge_home
         self._session = session(sandbox.state_dir)
+        self.served: Served | None = None
+        """A judge that listens, where there is one: it is asked for all but final verdicts."""
         self._files: dict[str, bytes] = {}
         self._profiles_seen = 0
         self._steps_seen = 0
@@ -230,6 +238,10 @@ class Judge:
         nonce = secrets.token_hex(16)
         file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
         self._sandbox.write(file, b"")
+        if self.served is not None and state_dir is None:
+            report = self._ask_served(self.served, command[0], nonce, file, timeout_s, on_output)
+            if report is not None:
+                return report
         argv = [self._python, "-I", self._home or home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
@@ -241,6 +253,28 @@ class Judge:
         if result.timed_out:
             raise JudgeTimeout(f"The judge's {command[0]} was stopped after {timeout_s:.0f} s.")
         return self._answer(file, nonce, command[0], result)
+
+    def _ask_served(
+        self,
+        served: Served,
+        command: str,
+        nonce: str,
+        file: str,
+        timeout_s: float,
+        on_output: Callable[[bytes], None] | None,
+    ) -> Report | None:
+        """Ask the judge that listens; None where nothing comes back that it has sealed."""
+        argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), command, "--socket", served.socket]
+        words = ["--report", file, "--nonce", nonce, "--token", served.token(command, nonce)]
+        result = self._sandbox.exec([*argv, *words], timeout_s=timeout_s, on_output=on_output)
+        if result.timed_out:
+            raise JudgeTimeout(f"The judge's {command} was stopped after {timeout_s:.0f} s.")
+        try:
+            text = served.opened(self._sandbox.read(file))
+            report = None if text is None else Report.from_json(text.decode())
+        except (FileNotFoundError, ValueError):
+            return None
+        return report if report is not None and report.nonce == nonce and report.command == command else None
 
     def _answer(self, file: str, nonce: str, command: str, result: ExecResult) -> Report:
         said = f"exit code {result.exit_code}; it said: {_tail(result)!r}"

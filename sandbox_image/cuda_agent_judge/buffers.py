@@ -113,6 +113,8 @@ class Area:
     ticket: dict[str, Any]
     fd: int | None = None
     keep: Any = None
+    address: int | None = None
+    """Of device memory that is this process's to free."""
     """Whatever owns the memory."""
 
 
@@ -137,7 +139,7 @@ def create(size: int, cudart: Cudart | None, *, ipc: bool) -> Area:
             pass
         else:
             ticket = {"kind": "cuda", "size": size, "handle": handle.hex()}
-            return Area(_on_device(address, size), ticket)
+            return Area(_on_device(address, size), ticket, address=address)
     fd = os.memfd_create("judge", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     # Nobody who gets it can cut it short under the other side's feet.

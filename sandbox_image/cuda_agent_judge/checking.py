@@ -9,9 +9,6 @@ from cuda_agent_judge.report import OutputError
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.workers import Refused, Workers
 
-IN_LOOP = ("native", "signed", "native", "sparse", "native")
-FINAL = ("native", "signed", "native", "sparse", "native", "signed", "sparse", "native", "signed", "sparse")
-
 
 def new_seed() -> int:
     """A secret seed of the width generators take."""
@@ -124,13 +121,14 @@ class Checker:
                 "incorrect", "an output changed when forward was called again; return fresh memory on every call"
             )
 
-    def _draw(self, variant: str) -> None:
-        drawn = self._workers.ask_reference(Kind.DRAW, {"variant": variant, "seed": new_seed()})
+    def _draw(self, variant: str, *, prepared: bool = False) -> None:
+        body = {"variant": variant, "seed": new_seed(), "prepared": variant if prepared else None}
+        drawn = self._workers.ask_reference(Kind.DRAW, body)
         order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": True}
         self._workers.ask_candidate(Kind.PREPARE, order)
 
     def _checked_call(self, variant: str) -> None:
-        self._draw(variant)
+        self._draw(variant, prepared=True)
         self._workers.tell_reference(Kind.EXPECT, {"variant": variant})
         failed: Refused | None = None
         answer: dict[str, Any] = {}

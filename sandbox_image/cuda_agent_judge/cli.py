@@ -1,20 +1,21 @@
 """The judge's command line: arguments in, a report out."""
 
 import argparse
-import contextlib
 import os
-import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from cuda_agent_judge import environment, output
+from cuda_agent_judge.asking import ask
 from cuda_agent_judge.phases import Phases, process_age_s
+from cuda_agent_judge.report import Report
 from cuda_agent_judge.serve import ServeFault, serve
 from cuda_agent_judge.session import Session, SessionFault, load
 
-COMMANDS = ("analyze", "compile", "verify", "profile", "verdict", "serve")
+COMMANDS = ("analyze", "compile", "verify", "profile", "verdict", "serve", "warm")
 HOME = Path(__file__).resolve().parents[1]
 
 
@@ -30,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--report", type=Path, help="write the report there")
     made.add_argument("--nonce", default="", help="text to hand back in the report")
     made.add_argument("--socket", type=Path, help="serve: where to listen")
+    made.add_argument("--keyed", action="store_true", help="serve: the first line of stdin is the host's key, in hex")
+    made.add_argument("--token", default="", help="ask the judge that serves --socket; what shows that the host asks")
+    made.add_argument("--control", type=int, help=argparse.SUPPRESS)
     return made
 
 
@@ -37,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
+    if options.token and options.socket and options.report:
+        return ask(options.socket, options.command, options.nonce, options.token, options.report)
     if not environment.is_clean():
         environment.restart(HOME, arguments)
     place = options.session or os.environ.get(environment.SESSION)
@@ -49,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
     workspace = (options.workspace or Path.cwd()).resolve()
-    return _serve(options, session, workspace) if options.command == "serve" else _judge(options, session, workspace)
+    commands = {"serve": _serve, "warm": _warm}
+    return commands.get(options.command, _judge)(options, session, workspace)
 
 
 def _serve(options: argparse.Namespace, session: Session, workspace: Path) -> int:
@@ -57,25 +64,23 @@ def _serve(options: argparse.Namespace, session: Session, workspace: Path) -> in
         print("[FAIL] serve needs --socket", file=sys.stderr)
         return 2
     try:
-        return serve(HOME, session.path, workspace, options.socket)
+        key = bytes.fromhex(sys.stdin.readline()) if options.keyed else b""
+        shares_uid = session.model_shares_uid
+        return serve(HOME, session.path, workspace, options.socket, key=key, shares_uid=shares_uid)
     except ServeFault as error:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
 
 
 def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> int:
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
-    report_file = None if options.report is None else options.report.absolute()
-    # torch starts programs, a Python with `-c` among them: in a workspace these would import what lies there.
-    os.chdir("/")
-    os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
-    # torch takes seconds to import: only once the call itself is known to be sound.
     phases = Phases({"python": process_age_s()})
     began = time.monotonic() - process_age_s()
+    report_file = None if options.report is None else options.report.absolute()
+    environment.settle()
+    # torch takes seconds to import: only once the call itself is known to be sound.
     with phases.stage("torch"):
-        from cuda_agent_judge.commands import Request, execute
-        from cuda_agent_judge.processes import JudgeFault
+        from cuda_agent_judge import answering
+        from cuda_agent_judge.commands import Request
 
     request = Request(
         options.command,
@@ -87,21 +92,18 @@ def _judge(options: argparse.Namespace, session: Session, workspace: Path) -> in
         began=began,
         spent=phases.so_far(),
     )
-    try:
-        report = execute(request)
-    except JudgeFault as error:
-        print(f"[FAIL] the judge failed: {error}", file=sys.stderr)
-        return 3
-    except KeyboardInterrupt:
-        return 130
-    if report.command != "analyze":
-        session.record(report)
-    if report_file is not None:
-        output.write_report(report_file, report)
-    with contextlib.suppress(BrokenPipeError):
-        output.show(report, as_json=options.json)
-    return output.exit_code(report)
+
+    def deliver(report: Report) -> None:
+        if report_file is not None:
+            output.write_report(report_file, report)
+
+    return answering.answer(request, as_json=options.json, deliver=deliver)
 
 
-def _leave(number: int, frame: object) -> None:
-    raise SystemExit(128 + number)
+def _warm(options: argparse.Namespace, session: Session, workspace: Path) -> int:
+    """Of `serve` alone: the process that its commands are forked from."""
+    environment.settle()
+    from cuda_agent_judge.warm import serve_warm
+
+    serve_warm(socket.socket(fileno=options.control), session, workspace)
+    return 0

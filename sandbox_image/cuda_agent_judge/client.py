@@ -2,7 +2,8 @@
 
 A request is four bytes of length (big-endian) and a JSON object of exactly `command` and `arguments`. The answer is a
 row of frames, each a tag, four bytes of length and as many bytes: both output streams as they come, and in the end the
-exit code in decimal. What the client sends beyond its request ends it. Standard library only.
+exit code in decimal. The host, which shows a token (asking.py), may ask for a verdict, and gets the report in a frame
+of its own. What the client sends beyond its request ends it. Standard library only.
 """
 
 import asyncio
@@ -12,6 +13,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from cuda_agent_judge.frames import EXIT, FRAME, LENGTH, STDERR
+
 FLAGS: dict[str, tuple[str, ...]] = {
     "analyze": ("--json",),
     "compile": ("--json",),
@@ -19,9 +22,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "profile": ("--json", "--baseline"),
 }
 """What may be asked."""
-STDOUT, STDERR, EXIT = 1, 2, 3
-FRAME = struct.Struct("!BI")
-LENGTH = struct.Struct("!I")
 MAX_REQUEST = 4096
 REQUEST_LIMIT_S = 5.0
 """How long a client may take to say what it wants."""
@@ -39,6 +39,9 @@ class Asked:
 
     command: str
     arguments: tuple[str, ...]
+    nonce: str = ""
+    token: str = ""
+    """Only of the host: what shows that it asks."""
 
 
 def parse(body: bytes) -> Asked:
@@ -51,6 +54,8 @@ def parse(body: bytes) -> Asked:
         raw = json.loads(body)
     except (ValueError, RecursionError):
         raise Refusal("the request is not JSON") from None
+    if isinstance(raw, dict) and raw.keys() == {"command", "arguments", "nonce", "token"}:
+        return _from_host(raw)
     if not isinstance(raw, dict) or raw.keys() != {"command", "arguments"}:
         raise Refusal("a request is an object of command and arguments")
     command, arguments = raw["command"], raw["arguments"]
@@ -62,6 +67,13 @@ def parse(body: bytes) -> Asked:
     if not all(isinstance(word, str) for word in arguments) or len(arguments) > len(known):
         raise Refusal(f"{command} takes no arguments but {' and '.join(known)}, each once")
     return Asked(command, tuple(arguments))
+
+
+def _from_host(raw: dict[str, object]) -> Asked:
+    command, nonce, token = raw["command"], raw["nonce"], raw["token"]
+    if not (isinstance(command, str) and isinstance(nonce, str) and isinstance(token, str)) or raw["arguments"] != []:
+        raise Refusal("a request with a token is a command, no arguments, a nonce and the token, in words")
+    return Asked(command, (), nonce, token)
 
 
 class Client:

@@ -12,7 +12,7 @@ from typing import Any
 from cuda_agent_judge import isolation, processes
 from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.phases import Phases
-from cuda_agent_judge.processes import JudgeEnds, JudgeFault, Roles
+from cuda_agent_judge.processes import Attached, JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
@@ -46,8 +46,8 @@ class Request:
     """Seconds by stage that went by before it was carried out."""
 
 
-def execute(request: Request) -> Report:
-    """Carry out a request.
+def execute(request: Request, attached: Attached | None = None) -> Report:
+    """Carry out a request, with a reference worker that stands already where there is one.
 
     Raises:
         JudgeFault: the judge failed.
@@ -56,13 +56,13 @@ def execute(request: Request) -> Report:
     folder.chmod(0o755)
     phases = Phases(request.spent)
     try:
-        report = _execute(request, folder, phases)
+        report = _execute(request, folder, phases, attached)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(report, phases=report.phases | {"total": round(time.monotonic() - request.began, 3)})
 
 
-def _execute(request: Request, folder: Path, phases: Phases) -> Report:
+def _execute(request: Request, folder: Path, phases: Phases, attached: Attached | None) -> Report:
     session = request.session
     final = request.final and request.command == "verdict"
     report = empty_report(request.command, session, final=final, nonce=request.nonce)
@@ -83,10 +83,10 @@ def _execute(request: Request, folder: Path, phases: Phases) -> Report:
     on_gpu = session.target == "cuda" and sealed is not None and request.command != "compile"
     candidate = serve_candidate(identity, isolation.scratch_for(identity, folder), on_gpu=on_gpu)
     asked = _Asked(request, report, sealed, phases)
-    answer = _run(asked, candidate, ipc=True)
+    answer = _run(asked, candidate, attached, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
-        answer = _run(asked, candidate, ipc=False)
+        answer = _run(asked, candidate, None, ipc=False)
     if _SHARING in answer:
         raise JudgeFault(f"the workers cannot share memory: {answer[_SHARING]}")
     try:
@@ -105,24 +105,26 @@ class _Asked:
     phases: Phases
 
 
-def _run(asked: _Asked, candidate: Callable[[Channel], None], *, ipc: bool) -> dict[str, Any]:
+def _run(
+    asked: _Asked, candidate: Callable[[Channel], None], attached: Attached | None, *, ipc: bool
+) -> dict[str, Any]:
     session = asked.request.session
     began = time.monotonic()
     roles = Roles(
-        judge=lambda ends: _judge(asked, ends, began),
-        reference=serve_reference(session, ipc=ipc),
+        judge=lambda ends: _judge(asked, ends, began, ipc=ipc),
+        reference=attached or serve_reference(session),
         candidate=candidate,
     )
     limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
     return processes.run_roles(roles, limit)
 
 
-def _judge(asked: _Asked, ends: JudgeEnds, began: float) -> dict[str, Any]:
+def _judge(asked: _Asked, ends: JudgeEnds, began: float, *, ipc: bool) -> dict[str, Any]:
     asked.phases.add("fork", time.monotonic() - began)
     session, sealed = asked.request.session, asked.sealed
     needed = None if sealed is None else [sealed.folder, *compilers(session.target)]
     builder = None if needed is None else isolation.candidate_identity(needed)
-    judgement = Judgement(session, asked.report, ends, builder, asked.phases)
+    judgement = Judgement(session, asked.report, ends, builder, asked.phases, ipc=ipc)
     task = _task(asked.request, sealed, judgement)
     try:
         task()

@@ -40,6 +40,10 @@ class Cudart:
         self._check(self._lib.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)))
         return int(pointer.value or 0)
 
+    def free(self, address: int) -> None:
+        """Give back what `allocate` gave."""
+        self._check(self._lib.cudaFree(ctypes.c_void_p(address)))
+
     def export(self, pointer: int) -> bytes:
         """A handle by which another process opens this memory."""
         handle = _IpcHandle()

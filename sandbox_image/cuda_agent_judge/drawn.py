@@ -1,6 +1,6 @@
-"""The reference worker's inputs: drawn into its own memory, then copied into the slot that the candidate worker sees.
+"""The reference worker's inputs, drawn into its own memory; from there they are copied for the candidate worker.
 
-The submission's process can write to the slot; nothing that the reference or a baseline computes on comes from there.
+The submission's process can write to its copy; nothing that the reference or a baseline computes on comes from there.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Draw = Callable[[int], Any]
 class Drawn:
     """Inputs of one operator: their layout, where they lie and what was drawn last."""
 
-    def __init__(self, draw: Draw, seed: int, cudart: Cudart | None, *, ipc: bool) -> None:
+    def __init__(self, draw: Draw, seed: int, cudart: Cudart | None) -> None:
         self._draw_tree = draw
         self._first = draw(seed)
         leaves, spec = trees.flatten(self._first)
@@ -28,13 +28,20 @@ class Drawn:
         slots = tuple(next(numbers) if isinstance(leaf, torch.Tensor) else None for leaf in leaves)
         self.form = Inputs(spec, slots, buffers.layout(tensors))
         self._eligible = [drawing.unstructured(t) for t in tensors]
-        self.slot = buffers.create(self.form.layout.size, cudart, ipc=ipc)
-        self.master = torch.zeros(self.form.layout.size, dtype=torch.uint8, device="cpu" if cudart is None else "cuda")
+        self._device = "cpu" if cudart is None else "cuda"
+        self.take_memory()
         self.values: list[Any] = []
         """The leaves, None in place of each tensor."""
         self._store(leaves)
         self.fixed = False
-        self._sums: list[int] = []
+
+    def take_memory(self) -> None:
+        """Make room for what is drawn."""
+        self.master = torch.zeros(self.form.layout.size, dtype=torch.uint8, device=self._device)
+
+    def give_memory(self) -> None:
+        """Let what was drawn go."""
+        self.master = torch.empty(0, dtype=torch.uint8)
 
     @property
     def may_be_signed(self) -> bool:
@@ -53,7 +60,7 @@ class Drawn:
         self.fixed = bool(before) and before == self._sums_of(self.master)
 
     def draw(self, variant: str, seed: int) -> None:
-        """Draw inputs; nobody sees them before `fill`."""
+        """Draw inputs."""
         if variant == "sparse":
             generator = torch.Generator().manual_seed(seed)
             for leaf, plain in zip(self.form.layout.leaves, self._eligible, strict=True):
@@ -67,18 +74,14 @@ class Drawn:
             elif self.fixed:
                 drawing.flip_signs(leaf.raw(self.master), seed)
 
-    def fill(self) -> None:
-        """Show what was drawn to the candidate worker."""
-        self.slot.bytes.copy_(self.master)
-        self._sums = self._sums_of(self.master)
+    def put(self, drawn: torch.Tensor, values: list[Any]) -> None:
+        """Take what was drawn before."""
+        self.master.copy_(drawn)
+        self.values = values
 
     def tensors(self) -> list[torch.Tensor]:
         """The drawn tensors themselves."""
         return [leaf.view(leaf.raw(self.master)) for leaf in self.form.layout.leaves]
-
-    def changed(self) -> list[bool]:
-        """Which inputs came back other than they went out."""
-        return [a != b for a, b in zip(self._sums, self._sums_of(self.slot.bytes), strict=True)]
 
     def _store(self, leaves: list[Any]) -> None:
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

@@ -5,6 +5,7 @@ with as many OpenMP threads as there are cores.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -37,6 +38,19 @@ def restart(home: Path, arguments: list[str]) -> None:
     sys.stderr.flush()
     command = [sys.executable, "-I", "-B", str(home), *arguments]
     os.execve(sys.executable, command, clean(dict(os.environ)))
+
+
+def settle() -> None:
+    """Make this process fit to judge."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    # torch starts programs, a Python with `-c` among them: in a workspace these would import what lies there.
+    os.chdir("/")
+    os.umask(0o022)  # compilers and submissions, which run under another user, read what is sealed for them
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def clean(given: dict[str, str]) -> dict[str, str]:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuda_agent_judge import trees
 from cuda_agent_judge.compare import compare
+from cuda_agent_judge.dispatching import Dispatching
 from cuda_agent_judge.operator import call as operator_call
 from cuda_agent_judge.operator import clone_inputs
 
@@ -115,14 +115,14 @@ def recorded(run: Callable[[], Any]) -> tuple[set[str], Any]:
     return recorder.names, result
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recorder(Dispatching):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.names: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.names.add(str(func))
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def calibrate_norms(model: torch.nn.Module, inputs: Any) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from cuda_agent_judge.costs import flops, name_of, read_bytes
+from cuda_agent_judge.dispatching import Dispatching
 from cuda_agent_judge.encoding import encode, encode_values, full_arguments
 from cuda_agent_judge.trees import flatten, paths
 from cuda_agent_judge.values import Geometry, Json, Memory, Value, Values, View
@@ -36,11 +36,11 @@ class Graph:
     data_dependent: bool = False
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(Dispatching):  # type: ignore[no-untyped-call]
     """Records what runs inside its `with` block; tensors have to be named before with `name`."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.graph = Graph()
         self._known = WeakIdKeyDictionary()
         self._values = Values(self._imply, self.note)
@@ -84,8 +84,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.graph.bytes_required = read + sum(written.values())
         return self.graph
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name_of(func) == "lift_fresh" or func.namespace in ("prim", "profiler"):
             result = func(*args, **kwargs)
             if isinstance(result, torch.Tensor) and args and isinstance(args[0], torch.Tensor):
@@ -200,7 +199,7 @@ class LeakDetector(TorchFunctionMode):
         if name in _LEAKS:
             self._recorder.graph.data_dependent = True
             self._recorder.note(f"forward takes values out of PyTorch ({name}): what is computed there is not recorded")
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 @dataclass

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import checking, compare, gpu, idle, timing, verdict
+from cuda_agent_judge import battery, checking, compare, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
@@ -29,9 +29,17 @@ class Judgement:
     """One command's way to its report."""
 
     def __init__(
-        self, session: Session, report: Report, ends: JudgeEnds, builder: Identity | None, phases: Phases
+        self,
+        session: Session,
+        report: Report,
+        ends: JudgeEnds,
+        builder: Identity | None,
+        phases: Phases,
+        *,
+        ipc: bool,
     ) -> None:
-        """`builder` is who compiles; None is this process's own user."""
+        """`builder` is who compiles; None is this process's own user. With `ipc` device memory is shared."""
+        self._ipc = ipc
         self._session = session
         self.report = report
         self._ends = ends
@@ -72,7 +80,7 @@ class Judgement:
         checker = Checker(self._workers, self._session, shared)
         try:
             with self._phases.stage("battery"):
-                checker.check(checking.FINAL if self.report.final else checking.IN_LOOP)
+                checker.check(battery.FINAL if self.report.final else battery.IN_LOOP)
             with self._phases.stage("audit"):
                 checker.audit()
             with self._phases.stage("screen"):
@@ -138,7 +146,7 @@ class Judgement:
 
     def _set_up_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
         with self._phases.stage("reference"):
-            self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed()})
+            self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed(), "ipc": self._ipc})
             frame = self._workers.hear_reference()
         self._phases.under("reference", frame.body["phases"])
         environment = frame.body["environment"]
@@ -191,8 +199,10 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("baseline"):
-            compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("compile baseline"):
+            self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
+        with self._phases.stage("baseline"):
+            compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)

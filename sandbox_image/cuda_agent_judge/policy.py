@@ -11,9 +11,16 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch._C._autograd import _disable_profiler_legacy as _stop_profiler
+from torch._C._autograd import _enable_profiler_legacy as _start_profiler
+from torch._C._profiler import ProfilerConfig as _ProfilerConfig
+from torch._C._profiler import ProfilerState as _ProfilerState
+from torch._C._profiler import _ExperimentalConfig
+
+from cuda_agent_judge.dispatching import Dispatching
 
 NAMESPACE = "cuda_extension"
+_NO_OPTIONS = _ExperimentalConfig()
 _NEUTRAL_NAMESPACES = frozenset({"prim", "profiler", NAMESPACE})
 _MOVES_NO_ARITHMETIC = frozenset(
     (
@@ -27,16 +34,16 @@ _MOVES_NO_ARITHMETIC = frozenset(
 )
 
 
-class Audit(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Audit(Dispatching):  # type: ignore[no-untyped-call]
     """Records the operations of one call by name ("aten::mm")."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.names: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.names.add(f"{func.namespace}::{func._schema.name.rpartition('::')[2]}")
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType]) -> dict[str, Any]:
@@ -46,12 +53,25 @@ def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType]) -> dict[st
     """
     mode = Audit()
     own: set[str] = set()
-    recording = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    with recording as profile, mode, _watched(own_modules, own):
+    seen: set[str] = set()
+    with _profiled(seen), mode, _watched(own_modules, own):
         call()
-    names = mode.names | {event.name for event in profile.events() if "::" in event.name}
+    names = mode.names | {name for name in seen if "::" in name}
     own |= {name for name in names if name.startswith(NAMESPACE + "::")}
     return {"refused": sorted(name for name in names if refused(name)), "own": sorted(own), "compiled": compiled()}
+
+
+@contextmanager
+def _profiled(seen: set[str]) -> Iterator[None]:
+    """Add the names of what is dispatched.
+
+    The profiler without Kineto, which takes seconds to start on a CUDA build.
+    """
+    _start_profiler(_ProfilerConfig(_ProfilerState.CPU, False, False, False, False, False, _NO_OPTIONS))
+    try:
+        yield
+    finally:
+        seen.update(event.name() for thread in _stop_profiler() for event in thread)
 
 
 def refused(name: str) -> bool:

@@ -33,8 +33,21 @@ class Roles:
     """What each child runs; every one gets its own channels only."""
 
     judge: Callable[["JudgeEnds"], dict[str, Any]]
-    reference: Callable[[Channel], None]
+    reference: "Callable[[Channel], None] | Attached"
     candidate: Callable[[Channel], None]
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A reference worker that stands already, forked by the same warm parent."""
+
+    channel: Channel
+    """The judge's end."""
+    pid: int
+    output: int
+    """Where what it prints is read."""
+    output_end: int
+    """The other end, for the other roles."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,7 @@ def run_roles(roles: Roles, deadline_s: float) -> dict[str, Any]:
     check_untouched()
     # The children inherit it: only the candidate worker's memory may be read by others of the same user.
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    family = _Family()
+    family = _Family(roles.reference if isinstance(roles.reference, Attached) else None)
     try:
         family.start(roles)
         return family.attend(time.monotonic() + deadline_s)
@@ -86,18 +99,24 @@ def check_untouched() -> None:
 
 
 class _Family:
-    def __init__(self) -> None:
+    def __init__(self, attached: Attached | None) -> None:
         self._names: dict[int, str] = {}
         self._shown = 0
         nonces = [os.urandom(NONCE_BYTES) for _ in range(3)]
-        self._reference = pair(nonces[0])
+        own = pair(nonces[0])
+        self._reference = own if attached is None else (attached.channel, own[1])
         self._candidate = pair(nonces[1], max_answer=MAX_ANSWER)
         self._control = pair(nonces[2])
-        self._output_read, self._output_write = os.pipe()
+        self._output_read, self._output_write = (attached.output, attached.output_end) if attached else os.pipe()
 
     def start(self, roles: Roles) -> None:
         pids: dict[str, int] = {}
-        pids["reference"] = self._fork("reference", lambda: self._worker(self._reference[1], roles.reference, True))
+        reference = roles.reference
+        if isinstance(reference, Attached):
+            pids["reference"] = reference.pid
+        else:
+            serve = reference
+            pids["reference"] = self._fork("reference", lambda: self._worker(self._reference[1], serve, True))
         pids["candidate"] = self._fork("candidate", lambda: self._worker(self._candidate[1], roles.candidate, False))
         ends = JudgeEnds(self._reference[0], self._candidate[0], self._control[0], pids)
         self._fork("judge", lambda: self._judge(ends, roles.judge))
@@ -106,35 +125,15 @@ class _Family:
         os.close(self._output_write)
 
     def _fork(self, name: str, main: Callable[[], None]) -> int:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid:
-            self._names[pid] = name
-            return pid
-        status = 1
-        try:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            os.setsid()
-            main()
-            status = 0
-        except BaseException as error:
-            with contextlib.suppress(Exception):
-                sys.excepthook(type(error), error, error.__traceback__)
-        finally:
-            with contextlib.suppress(Exception):
-                sys.stderr.flush()
-            os._exit(status)
+        pid = fork(main)
+        self._names[pid] = name
+        return pid
 
     def _worker(self, channel: Channel, main: Callable[[Channel], None], secret: bool) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for fd, target in ((nothing, 0), (self._output_write, 1), (self._output_write, 2)):
             os.dup2(fd, target)
-        own = channel.sock.fileno()
-        os.closerange(3, own)
-        os.closerange(own + 1, _highest_fd() + 1)
+        close_all_but(channel.sock.fileno())
         _libc.prctl(_PR_SET_DUMPABLE, 0 if secret else 1, 0, 0, 0)
         # New streams: the old ones remember whether what stood behind them could seek.
         sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
@@ -200,6 +199,38 @@ class _Family:
                     control.send(Kind.FAULT, {"role": name, "how": how_ended(status)})
 
 
+def fork(main: Callable[[], None]) -> int:
+    """Fork a process of its own session that ends with this one; returns its id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        main()
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException as error:
+        with contextlib.suppress(Exception):
+            sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def close_all_but(kept: int) -> None:
+    """Close every descriptor above the standard ones but this."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _highest_fd() + 1)
+
+
 def how_ended(status: int) -> str:
     """Say how a process ended, from its wait status."""
     if os.WIFSIGNALED(status):
@@ -211,19 +242,22 @@ def how_ended(status: int) -> str:
     return f"left with exit code {os.waitstatus_to_exitcode(status)}"
 
 
-def kill_descendants(limit_s: float = 10.0) -> None:
-    """Kill every process below this one, those in sessions of their own included, and reap them."""
+def kill_descendants(limit_s: float = 10.0, spared: frozenset[int] = frozenset()) -> None:
+    """Kill every process below this one but `spared`, those in sessions of their own included, and reap them."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        for pid in descendants(os.getpid()):
+        found = descendants(os.getpid(), spared)
+        for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if spared and not found:
+            return
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        time.sleep(0.005)
+        time.sleep(0.002)
 
 
 def descendants(root: int, spared: frozenset[int] = frozenset()) -> list[int]:

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     FILL = 16
     PEEK = 17
     OPEN = 18
+    COMPILE = 19
     ANSWER = 100
     FAULT = 101
 

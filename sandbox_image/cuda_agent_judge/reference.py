@@ -1,14 +1,15 @@
 """The reference worker: owns the operator, its inputs and expected outputs, the baselines and the comparison.
 
 It draws fresh inputs into the slot that the candidate worker reads, and compares the raw bytes the candidate worker
-leaves in the landing buffer. Seeds come from the judge with every draw; expected values never leave this process.
+leaves in the landing buffer. Seeds come from the judge with every draw, or are its own; expected values never leave
+this process. What does not depend on a submission stands from one judgement to the next (standing.py); the areas that
+a submission's process can write to are new in each.
 """
 
-import base64
 import dataclasses
-import io
 import itertools
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -16,30 +17,27 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, peeking, trees
-from cuda_agent_judge.analyze import analyze, describe_environment
-from cuda_agent_judge.baselines import Baselines
+from cuda_agent_judge import ahead, compare, expected, peeking
+from cuda_agent_judge.ahead import Ahead, Answers
+from cuda_agent_judge.analyze import analyze
+from cuda_agent_judge.battery import IN_LOOP, TIMED
 from cuda_agent_judge.cudart import Cudart
-from cuda_agent_judge.drawn import Drawn
+from cuda_agent_judge.lending import Lent
 from cuda_agent_judge.phases import Phases
-from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.standing import Standing, packed
 
-_HELD_SHARE = 64
-"""Several private input sets are kept where one takes at most this fraction of the memory."""
 _FURTHER, _FURTHER_S = 14, 3.0
 """Draws, and seconds for them, after two answers that are alike."""
+_TIMED_AHEAD = 7
 
 
 class Reference:
     """Answers the judge's questions; one method a kind of frame."""
 
-    def __init__(self, session: Session, *, ipc: bool) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._ipc = ipc
-        self._cudart: Cudart | None = None
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.OPEN: self._open,
             Kind.SETUP: self._setup,
@@ -54,8 +52,13 @@ class Reference:
             Kind.ANALYZE: self._analyze,
         }
         self.fds: tuple[int, ...] = ()
+        self._standing: Standing | None = None
+        self._ahead: Ahead | None = None
+        self._lent: Lent | None = None
         self._wide: list[torch.Tensor] | None = None
+        self._known: Answers | None = None
         self._screened: list[list[torch.Tensor]] = []
+        self._degenerate: str | None = None
         self._unchanged = True
         self._landed: list[int] | None = None
         self._peeked: list[peeking.Peeked] = []
@@ -65,118 +68,112 @@ class Reference:
         """Answer one frame."""
         handler = self._handlers.get(kind)
         if handler is None:
-            return self._baselines.handle(kind, body)
+            return self._stands.baselines.handle(kind, body)
         with torch.no_grad():
             answer = handler(body)
-        if self._cudart is not None:
+        if self._standing is not None and self._standing.cudart is not None:
             # The other worker acts on the answer: what was enqueued on shared memory must be done by then.
-            self._cudart.synchronize()
+            self._standing.cudart.synchronize()
         return answer
 
     def _open(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Do what takes time and no turn on the device: a context there, and the operator's import."""
-        self._phases = phases = Phases()
-        with phases.stage("context"):
-            if self._session.target == "cuda":
-                torch.cuda.init()  # type: ignore[no-untyped-call]
-                self._cudart = Cudart()
-                self._cudart.synchronize()
-            apply_precision(self._session.effective_precision)
-        with phases.stage("operator"):
-            self._operator = operator.load(self._session.operator_dir)
+        """Do what takes time and no turn on the device: a context there."""
+        if self._session.target == "cuda" and self._standing is None:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            Cudart().synchronize()
         return {}
 
+    def work_ahead(self) -> bool:
+        """Do a piece of what the next judgement will ask for; False when all is done.
+
+        On `cuda` nothing of it touches the GPU, which may be another's at the moment.
+        """
+        if self._session.target == "cuda":
+            import torch._inductor.compile_fx  # noqa: F401  # takes seconds, and only the baseline needs it
+
+            return False
+        if self._standing is None:
+            self._stand_up(int.from_bytes(os.urandom(8), "big") >> 1, Phases())
+            return True
+        if self._ahead is None:
+            self._ahead = Ahead(self._standing, IN_LOOP, _TIMED_AHEAD)
+        if not self._standing.baselines.is_warm:
+            for kind in (Kind.COMPILE, Kind.WARM):
+                self._standing.baselines.handle(kind, {})
+            return True
+        return self._ahead.step()
+
+    def rest(self) -> None:
+        """Forget a judgement that has ended, but for the areas: its submission's process may still have them open."""
+        self._wide, self._known, self._landed, self._peeked = None, None, None, []
+        if self._ahead is not None:
+            self._ahead.drop_battery()
+        if self._standing is not None:
+            self._standing.baselines.let_go()
+
+    def let_go(self) -> None:
+        """Give the areas back, when all processes of the submission are gone."""
+        if self._lent is not None:
+            self._lent.close()
+            self._lent = None
+        if self._standing is not None:
+            self._standing.give_memory()
+
+    @property
+    def _stands(self) -> Standing:
+        if self._standing is None:
+            raise ValueError("the reference worker was asked before it was set up")
+        return self._standing
+
+    @property
+    def _areas(self) -> Lent:
+        if self._lent is None:
+            raise ValueError("the reference worker was asked before it was set up")
+        return self._lent
+
+    def _stand_up(self, seed: int, phases: Phases) -> Standing:
+        if self._standing is None:
+            with torch.no_grad():
+                self._standing = Standing(self._session, seed, phases)
+        return self._standing
+
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
-        device, loaded, phases = self._session.target, self._operator, self._phases
-        with phases.stage("operator"):
-            self._model = loaded.make_model(device, body["seed"])
-        with phases.stage("draw"):
-            self._drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), body["seed"], self._cudart, ipc=self._ipc)
-            expected.calibrate_norms(self._model, self._drawn.take_first())
-        self._inputs = self._drawn.form
-        sets = 3 if self._is_small(self._inputs.layout.size) else 1
-        with phases.stage("first run"):
-            self._runner = Runner(self._inputs, self._drawn.master, self._cudart, sets)
-            self._first_run()
-        with phases.stage("second draw"):
-            self._drawn.see_if_fixed(body["seed"] ^ 1)
-        self._state = dict(_state_tensors(self._model))
-        with phases.stage("description"):
-            described = self._describe(sets, body)
-        return described | {"phases": phases.so_far()}
-
-    def _is_small(self, size: int) -> bool:
-        if self._cudart is None:
-            return size < 1 << 30
-        return size * _HELD_SHARE < torch.cuda.get_device_properties(0).total_memory
-
-    def _first_run(self) -> None:
-        """Learn the output's form, which inputs the operator writes, and whether it is deterministic."""
-        before = buffers.checksums(self._inputs.layout, self._drawn.master)
-        self._runner.prepare(0, self._drawn.values, now=True)
-        names, output = expected.recorded(lambda: self._run_operator())
-        self._signed_allowed = drawing.may_be_signed(names)
-        after = [buffers.checksum(raw) for raw in self._runner.private]
-        self._written = [a != b for a, b in zip(before, after, strict=True)]
-        borrowed = {"inputs": self._runner.private, "weights": [t for _, t in _state_tensors(self._model)]}
-        self._form = contract.describe(output, borrowed)
-        first = [t.clone() for t in expected.tensors_of(output)]
-        self._landing_layout = buffers.layout(first, dense=True)
-        self._landing = buffers.create(self._landing_layout.size, self._cudart, ipc=self._ipc)
-        self._output_names = _names(output)
-        self._runner.prepare(0, self._drawn.values, now=True)
-        second = expected.tensors_of(self._run_operator())
-        pairs = zip(self._output_names, first, second, strict=True)
-        if not all(compare.compare(name, b, a, a).ok for name, a, b in pairs):
-            raise operator.OperatorFault(
-                f"forward in {operator.FILE} gives different results on the same inputs; "
-                "an operator must be deterministic to be judged"
+        phases = Phases()
+        stands = self._stand_up(body["seed"], phases)
+        with phases.stage("areas"):
+            stands.take_memory()
+            self._lent = lent = Lent(
+                stands.inputs.layout, stands.learnt.layout, stands.state.values(), stands.cudart, ipc=body["ipc"]
             )
-
-    def _run_operator(self) -> Any:
-        args, kwargs = self._runner.arguments
-        return self._operator.run(self._model, kwargs or args)
-
-    def _describe(self, sets: int, body: dict[str, Any]) -> dict[str, Any]:
-        state_layout = buffers.layout(self._state.values())
-        self._state_area = buffers.create(state_layout.size, self._cudart, ipc=self._ipc)
-        for leaf, tensor in zip(state_layout.leaves, self._state.values(), strict=True):
-            leaf.raw(self._state_area.bytes).copy_(buffers.extent_of(tensor))
-        self._state_layout = state_layout
-        self._state_sums = buffers.checksums(state_layout, self._state_area.bytes)
-        areas = [self._drawn.slot, self._landing, self._state_area]
-        self.fds = tuple(area.fd for area in areas if area.fd is not None)
-        self._baselines = Baselines(self._model, self._runner, self._session, lambda: self._drawn.values)
-        return {
-            "inputs": self._inputs.to_json(),
-            "sets": sets,
-            "form": self._form,
-            "landing": self._landing_layout.to_json(),
-            "state": {"names": list(self._state), "layout": state_layout.to_json()},
-            "tickets": [area.ticket for area in areas],
-            "environment": describe_environment(self._session.target),
-            "init": _packed(self._operator.init_inputs()),
-            "signed": self._signed_allowed and self._drawn.may_be_signed,
-            "aliasing": any(leaf.get("aliases") for leaf in self._form["leaves"]),
+        self.fds = tuple(area.fd for area in lent.areas if area.fd is not None)
+        return stands.described | {
+            "state": {"names": list(stands.state), "layout": lent.state_layout.to_json()},
+            "tickets": [area.ticket for area in lent.areas],
+            "phases": phases.so_far(),
         }
 
     def _draw(self, body: dict[str, Any]) -> dict[str, Any]:
-        self._drawn.draw(body["variant"], body["seed"])
+        variant, drawn = body["variant"], self._stands.drawn
+        kind = body.get("prepared")
+        prepared = self._ahead.take(kind) if self._ahead is not None and kind else None
+        self._known = prepared.answers if prepared is not None else None
+        if prepared is None:
+            drawn.draw(variant, body["seed"])
         if not body.get("hold"):
             self._fill({})
-        return {"values": _packed(self._drawn.values)}
+        return {"values": packed(drawn.values)}
 
     def _fill(self, body: dict[str, Any]) -> dict[str, Any]:
         """Show what was drawn; by then a submission that is timed stands still."""
-        self._drawn.fill()
-        self._poison()
+        self._areas.show(self._stands.drawn.master)
+        self._areas.poison()
         self._peeked = []
         self._wide = None
         return {}
 
     def _peek(self, body: dict[str, Any]) -> dict[str, Any]:
         """Read some places of the output in the candidate worker, which stands still; "" when that went well."""
-        leaves = self._landing_layout.leaves
+        leaves = self._stands.learnt.layout.leaves
         try:
             if "probe" in body:
                 peeking.read(body["pid"], [int(body["probe"])], 4)
@@ -188,72 +185,40 @@ class Reference:
             return {"wrong": str(error)}
         return {"wrong": ""}
 
-    def _poison(self) -> None:
-        for leaf in self._landing_layout.leaves:
-            buffers.poison(self._landing.bytes, leaf)
-        if self._cudart is not None:
-            # The candidate worker's stream knows nothing of this one's.
-            self._cudart.synchronize()
-
     def _expect(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Compute the twin and, except where only that is asked for, the wide reference of the drawn inputs."""
-        self._runner.prepare(0, self._drawn.values, now=True)
-        wide_args: Any = None
-        only_twin = body["variant"] == "twin"
-        if not only_twin and self._fits_wide():
-            args, kwargs = self._runner.arguments
-            wide_args = expected.widen(kwargs or args)
-        try:
-            twins = [t.contiguous() for t in expected.tensors_of(self._run_operator())]
-        except operator.OperatorFault as error:
-            if body["variant"] in ("native", "twin"):
-                raise
-            return {"usable": False, "reason": str(error)}
-        self._baselines.twin = [t.clone() for t in twins] if self._form_aliases() else twins
-        self._wide = self._run_wide(wide_args) if wide_args is not None else None
-        if only_twin:
+        """Have the twin and, except where only that is asked for, the wide reference of the drawn inputs."""
+        variant = body["variant"]
+        timed = variant == "twin"
+        answers = self._known or ahead.answer(self._stands, TIMED if timed else variant)
+        self._known = None
+        if answers.reason:
+            return {"usable": False, "reason": answers.reason}
+        self._stands.baselines.twin = answers.twins
+        self._wide = answers.wide
+        if timed:
             return {"usable": True}
-        self._unchanged = self._unchanged and expected.are_inputs(twins, self._drawn.tensors())
-        if body["variant"] == "native":
-            if len(self._screened) < 2:
-                self._screened.append(expected.heads(self._wide or twins))
-            return {"usable": True, "wide": self._wide is not None}
-        return {"usable": self._is_meaningful(twins), "wide": self._wide is not None}
-
-    def _fits_wide(self) -> bool:
-        return expected.fits_wide(self._inputs.layout.size + self._landing_layout.size, self._session.target)
-
-    def _form_aliases(self) -> bool:
-        return any(leaf.get("aliases") for leaf in self._form["leaves"])
-
-    def _run_wide(self, args: Any) -> list[torch.Tensor] | None:
-        if not hasattr(self, "_wide_model"):
-            self._wide_model = expected.make_wide(self._model)
-        wide = expected.run_wide(lambda given: operator.call(self._wide_model, given), args, self._baselines.twin)
-        return None if wide is None else [t.contiguous() for t in wide]
-
-    def _is_meaningful(self, twins: list[torch.Tensor]) -> bool:
-        wide = self._wide or twins
-        finite = all(bool(torch.isfinite(t).all()) for t in (*wide, *twins) if t.is_floating_point())
-        errors = [compare.twin_error(w, t) for w, t in zip(wide, twins, strict=True)]
-        return finite and all(error < compare.WELL_CONDITIONED for error in errors)
+        self._unchanged = self._unchanged and expected.are_inputs(answers.twins, self._stands.drawn.tensors())
+        if variant == "native" and len(self._screened) < 2:
+            self._screened.append(expected.heads(answers.wide or answers.twins))
+        return {"usable": answers.usable, "wide": answers.wide is not None}
 
     def _compare(self, body: dict[str, Any]) -> dict[str, Any]:
         """Compare what landed; the inputs that came back must be those that went out."""
+        stands = self._stands
         outcomes = self._outcomes()
-        if self._wide is None and self._fits_wide() and not all(outcome.ok for outcome in outcomes):
+        if self._wide is None and stands.fits_wide and not all(outcome.ok for outcome in outcomes):
             # Only the twin was there to compare with: where its own rounding is large, the fp64 answer decides.
-            self._runner.prepare(0, self._drawn.values, now=True)
-            args, kwargs = self._runner.arguments
-            self._wide = self._run_wide(expected.widen(kwargs or args))
+            stands.runner.prepare(0, stands.drawn.values, now=True)
+            args, kwargs = stands.runner.arguments
+            self._wide = stands.run_wide(expected.widen(kwargs or args), stands.baselines.twin)
             outcomes = self._outcomes()
         reasons = [outcome.reason for outcome in outcomes if not outcome.ok]
-        if not peeking.still_there(self._peeked, self._landing_layout.leaves, self._landing.bytes):
+        if not peeking.still_there(self._peeked, stands.learnt.layout.leaves, self._areas.landing):
             reasons.insert(0, "the output still changed after forward had returned; finish all work in forward")
-        for index, (mine, its) in enumerate(zip(self._drawn.changed(), self._written, strict=True)):
+        for index, (mine, its) in enumerate(zip(self._areas.changed_inputs(), stands.learnt.written, strict=True)):
             if mine and not its:
                 reasons.insert(0, f"input {index} was written to; inputs must stay as they are")
-        self._landed = buffers.checksums(self._landing_layout, self._landing.bytes)
+        self._landed = self._areas.landed_sums()
         return {
             "ok": not reasons,
             "reason": reasons[0] if reasons else "",
@@ -261,68 +226,44 @@ class Reference:
         }
 
     def _outcomes(self) -> list[compare.Outcome]:
-        twins = self._baselines.twin
-        wide = self._wide or twins
-        landed = [leaf.view(leaf.raw(self._landing.bytes)) for leaf in self._landing_layout.leaves]
-        return [
-            compare.compare(name, got, truth, twin)
-            for name, got, truth, twin in zip(self._output_names, landed, wide, twins, strict=True)
-        ]
+        stands = self._stands
+        twins = stands.baselines.twin
+        rows = zip(stands.learnt.names, self._areas.landed(), self._wide or twins, twins, strict=True)
+        return [compare.compare(name, got, truth, twin) for name, got, truth, twin in rows]
 
     def _held(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the previous output, landed once more, still is what it was."""
-        same = self._landed is None or self._landed == buffers.checksums(self._landing_layout, self._landing.bytes)
-        self._poison()
+        same = self._landed is None or self._landed == self._areas.landed_sums()
+        self._areas.poison()
         return {"ok": same}
 
     def _screen(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the native answers seen so far could be told from a constant."""
         if len(self._screened) < 2:
             return {"degenerate": "", "unchanged": False}
-        first, second = self._screened[:2]
-        later = itertools.chain([second], self._further_answers(body["seed"]))
-        has_inputs = bool(self._inputs.layout.leaves)
-        return {"degenerate": expected.degenerate(first, later, has_inputs), "unchanged": self._unchanged}
+        if self._degenerate is None:
+            first, second = self._screened[:2]
+            later = itertools.chain([second], self._further_answers(body["seed"]))
+            has_inputs = bool(self._stands.inputs.layout.leaves)
+            self._degenerate = expected.degenerate(first, later, has_inputs)
+        return {"degenerate": self._degenerate, "unchanged": self._unchanged}
 
     def _further_answers(self, seed: int) -> Iterator[list[torch.Tensor]]:
         end = time.monotonic() + _FURTHER_S
+        stands = self._stands
         for number in range(_FURTHER):
             if time.monotonic() > end:
                 return
-            self._drawn.draw("native", seed ^ number)
-            self._runner.prepare(0, self._drawn.values, now=True)
-            yield expected.heads(expected.tensors_of(self._run_operator()))
+            stands.drawn.draw("native", seed ^ number)
+            stands.runner.prepare(0, stands.drawn.values, now=True)
+            yield expected.heads(expected.tensors_of(stands.run()))
 
     def _check_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the weights that came back are those that went out."""
-        sums = buffers.checksums(self._state_layout, self._state_area.bytes)
-        changed = [n for n, a, b in zip(self._state, self._state_sums, sums, strict=True) if a != b]
-        return {"changed": changed}
+        changed = self._areas.changed_state()
+        return {"changed": [name for name, it in zip(self._stands.state, changed, strict=True) if it]}
 
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
         """Screen and trace the operator: a command of its own."""
         report = analyze(self._session.operator_dir, self._session.target)
         return {"report": json.loads(report.to_json())}
-
-
-def _names(output: Any) -> list[str]:
-    leaves = trees.flatten(output)[0]
-    paths = trees.paths(output)
-    return [".".join(map(str, p)) for p, leaf in zip(paths, leaves, strict=True) if isinstance(leaf, torch.Tensor)]
-
-
-def _state_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    return [(name, value) for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)]
-
-
-def _packed(value: Any) -> str:
-    """Pickle for the candidate worker: the one direction in which that is safe."""
-    out = io.BytesIO()
-    try:
-        torch.save(value, out)
-    except Exception as error:
-        raise operator.OperatorFault(
-            f"an input of {operator.FILE} that is no tensor cannot be handed to another process "
-            f"({type(error).__name__}); use numbers, strings, lists, dicts and tensors"
-        ) from error
-    return base64.b64encode(out.getvalue()).decode()

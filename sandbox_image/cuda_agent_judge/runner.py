@@ -62,15 +62,9 @@ class Runner:
 
     def __init__(self, inputs: Inputs, slot: torch.Tensor, cudart: Cudart | None, sets: int) -> None:
         self._inputs = inputs
-        self._raw_slot = [leaf.raw(slot) for leaf in inputs.layout.leaves]
-        device = "cpu" if cudart is None else "cuda"
-        self._sets = [
-            [torch.empty(leaf.extent, dtype=leaf.torch_dtype, device=device) for leaf in inputs.layout.leaves]
-            for _ in range(sets)
-        ]
         self._cudart = cudart
-        self._flush = None if cudart is None else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
-        self._raw: list[torch.Tensor] = self._sets[0]
+        self._number = sets
+        self.take_memory(slot)
         self._stale = False
         self._args: list[Any] = []
         self._kwargs: dict[str, Any] = {}
@@ -79,6 +73,23 @@ class Runner:
             self._sleep = torch.cuda._sleep
             self._events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
             self._record, self._elapsed = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
+
+    def take_memory(self, slot: torch.Tensor) -> None:
+        """Make room for the private inputs, which are refreshed from `slot`."""
+        leaves = self._inputs.layout.leaves
+        device = "cpu" if self._cudart is None else "cuda"
+        self._raw_slot = [leaf.raw(slot) for leaf in leaves]
+        self._sets = [
+            [torch.empty(leaf.extent, dtype=leaf.torch_dtype, device=device) for leaf in leaves]
+            for _ in range(self._number)
+        ]
+        self._flush = None if self._cudart is None else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
+        self._raw: list[torch.Tensor] = self._sets[0]
+
+    def give_memory(self) -> None:
+        """Let the private inputs go."""
+        self._raw_slot, self._sets, self._raw, self._flush = [], [], [], None
+        self._args, self._kwargs = [], {}
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:

@@ -56,15 +56,15 @@ def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
 def flip_signs(inputs: Any, seed: int) -> Any:
     """The inputs with random signs in place of their own, where they are floating-point tensors."""
     leaves, spec = flatten(inputs)
-    generator = torch.Generator().manual_seed(seed)
 
-    def flip(leaf: Any) -> Any:
+    def flip(leaf: Any, own_seed: int) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
-        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8)
-        return leaf.abs() * (bits * 2 - 1).to(leaf.device, leaf.dtype)
+        generator = torch.Generator(leaf.device).manual_seed(own_seed)
+        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8, device=leaf.device)
+        return leaf.abs() * (bits * 2 - 1).to(leaf.dtype)
 
-    return unflatten([flip(leaf) for leaf in leaves], spec)
+    return unflatten([flip(leaf, seed + number) for number, leaf in enumerate(leaves)], spec)
 
 
 def close(result: torch.Tensor, reference: torch.Tensor) -> bool:

@@ -1,11 +1,15 @@
 """The judge behind a socket: for a model that runs under another uid than the judge and must not start it itself.
 
 Anybody of this machine may ask, and decides nothing but which of four commands runs with which flags: session and
-workspace are the server's. One command runs at a time. When its client goes, all its processes are killed.
+workspace are the server's. The host, which shows a token, may ask for more (asking.py). One command runs at a time, as
+a child of a process that has torch imported already, or of its own where there is none. When its client goes, all its
+processes are killed.
 """
 
 import asyncio
 import contextlib
+import ctypes
+import hmac
 import os
 import signal
 import socket
@@ -16,14 +20,18 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import IO, Any
 
-from cuda_agent_judge.client import EXIT, MAX_REQUEST, STDERR, STDOUT, Asked, Client, Refusal
+from cuda_agent_judge.asking import HOST_COMMANDS, UNAVAILABLE, seal, token
+from cuda_agent_judge.client import MAX_REQUEST, Asked, Client, Refusal
+from cuda_agent_judge.frames import EXIT, REPORT, STDERR, STDOUT
 from cuda_agent_judge.isolation import UNPRIVILEGED
 from cuda_agent_judge.processes import become_subreaper, kill_descendants
+from cuda_agent_judge.warming import Streams, WarmGone, Warming
 
 MAX_CLIENTS = 32
 ENDING_S = 10.0
 """What a command gets to end by itself when it is told to."""
 _CHUNK = 1 << 15
+_PR_SET_DUMPABLE = 4
 _WAITING = b"waiting for another judge command to end\n"
 
 
@@ -31,24 +39,36 @@ class ServeFault(Exception):
     """The server cannot start; the message says what to change."""
 
 
-def serve(home: Path, session: Path, workspace: Path, place: Path) -> int:
+def serve(
+    home: Path, session: Path, workspace: Path, place: Path, *, key: bytes = b"", shares_uid: bool = False
+) -> int:
     """Serve until SIGTERM, SIGINT or SIGHUP; says on stdout when clients may come.
+
+    With a `key` the host may ask too. With `shares_uid` a model's commands run under this process's user.
 
     Raises:
         ServeFault: it cannot start.
     """
-    _check_owner(workspace)
+    if not shares_uid:
+        _check_owner(workspace)
     become_subreaper()
     listening = _listen(place)
     command = [sys.executable, "-I", "-B", str(home)]
-    server = Server(command, ["--session", str(session), "--workspace", str(workspace)])
+    server = Server(command, ["--session", str(session), "--workspace", str(workspace)], key)
+    _unreadable()
     try:
         asyncio.run(_until_told(server, listening, place))
     finally:
+        server.end()
         kill_descendants()
         with contextlib.suppress(OSError):
             place.unlink()
     return 0
+
+
+def _unreadable() -> None:
+    """See that nobody of the same user reads the key in this process's memory."""
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _check_owner(workspace: Path) -> None:
@@ -98,6 +118,7 @@ async def _until_told(server: "Server", listening: socket.socket, place: Path) -
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, told.set)
     started = await asyncio.start_unix_server(server.attend, sock=listening, limit=MAX_REQUEST)
+    server.warm()
     print(f"serving {place}", flush=True)
     await told.wait()
     started.close()
@@ -107,11 +128,21 @@ async def _until_told(server: "Server", listening: socket.socket, place: Path) -
 class Server:
     """Attends to clients; `command` starts the judge, `fixed` is what no client may choose."""
 
-    def __init__(self, command: list[str], fixed: list[str]) -> None:
+    def __init__(self, command: list[str], fixed: list[str], key: bytes = b"") -> None:
+        self._key = key
+        self._warming = Warming([*command, "warm", *fixed])
         self._command = command
         self._fixed = fixed
         self._turn = asyncio.Lock()
         self._clients = 0
+
+    def warm(self) -> None:
+        """Start what makes the first command quick."""
+        self._warming.start()
+
+    def end(self) -> None:
+        """End it."""
+        self._warming.end()
 
     async def attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client to its end, which is also the end of what it asked for."""
@@ -122,7 +153,9 @@ class Server:
                 raise Refusal(f"{MAX_CLIENTS} judge commands are waiting already: run one at a time")
             if os.geteuid() == 0 and client.uid == UNPRIVILEGED:
                 raise Refusal("a submission that is being judged cannot ask the judge")
-            await self._grant(client, await client.request())
+            asked = await client.request()
+            self._check_token(asked)
+            await self._grant(client, asked)
         except Refusal as refusal:
             with contextlib.suppress(OSError, TimeoutError):
                 await client.refuse(str(refusal), 2)
@@ -131,6 +164,14 @@ class Server:
         finally:
             self._clients -= 1
             client.close()
+
+    def _check_token(self, asked: Asked) -> None:
+        if not asked.token:
+            return
+        if asked.command not in HOST_COMMANDS or not self._key:
+            raise Refusal("this is not to be asked for here")
+        if not hmac.compare_digest(asked.token.encode(), token(self._key, asked.command, asked.nonce).encode()):
+            raise Refusal("the token is not the host's")
 
     async def _grant(self, client: Client, asked: Asked) -> None:
         work = asyncio.ensure_future(self._in_turn(client, asked))
@@ -148,10 +189,39 @@ class Server:
         if self._turn.locked():
             await client.send(STDERR, _WAITING)
         async with self._turn:
-            code = await self._run(client, asked)
+            try:
+                code = await self._run_warm(client, asked)
+            except WarmGone:
+                kill_descendants()
+                code = UNAVAILABLE if asked.token else await self._run_cold(client, asked)
         await client.send(EXIT, b"%d" % code)
 
-    async def _run(self, client: Client, asked: Asked) -> int:
+    async def _run_warm(self, client: Client, asked: Asked) -> int:
+        """Have it carried out by a child of the warm parent.
+
+        Raises:
+            WarmGone: there is none.
+        """
+        (out, out_end), (err, err_end), (report, report_end) = (os.pipe() for _ in range(3))
+        work = asyncio.ensure_future(self._warming.run(asked, Streams(out_end, err_end, report_end)))
+        taken = bytearray()
+        streams = [
+            _relay(os.fdopen(out, "rb"), client, STDOUT),
+            _relay(os.fdopen(err, "rb"), client, STDERR),
+            _take(os.fdopen(report, "rb"), taken),
+        ]
+        try:
+            await _both(*streams)
+            code = await work
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, WarmGone):
+                await work
+        if asked.token and taken:
+            await client.send(REPORT, seal(self._key, bytes(taken)).encode() + b"\n" + taken)
+        return code if code >= 0 else 128 - code
+
+    async def _run_cold(self, client: Client, asked: Asked) -> int:
         process = subprocess.Popen(
             [*self._command, asked.command, *self._fixed, *asked.arguments],
             stdin=subprocess.DEVNULL,
@@ -166,7 +236,7 @@ class Server:
             await _both(_relay(process.stdout, client, STDOUT), _relay(process.stderr, client, STDERR))
             await _ended(process, ENDING_S)
         finally:
-            await _end(process)
+            await _end(process, self._warming.pids)
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
@@ -194,14 +264,27 @@ async def _relay(stream: IO[bytes], client: Client, tag: int) -> None:
         transport.close()
 
 
-async def _end(process: subprocess.Popen[bytes]) -> None:
+async def _take(stream: IO[bytes], into: bytearray) -> None:
+    """Take a stream to its end."""
+    reader = asyncio.StreamReader(limit=_CHUNK)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), stream
+    )
+    try:
+        while data := await reader.read(_CHUNK):
+            into += data
+    finally:
+        transport.close()
+
+
+async def _end(process: subprocess.Popen[bytes], spared: frozenset[int]) -> None:
     """See that nothing of a command is left."""
     if process.poll() is None:
         process.terminate()
         if not await _ended(process, ENDING_S):
             process.kill()
             process.wait()
-    kill_descendants()
+    kill_descendants(spared=spared)
 
 
 async def _ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:

@@ -31,7 +31,7 @@ class Turns:
         self._stopped: list[int] = []
         self._known: list[int] = []
         """What the last sweep found, the candidate worker first."""
-        self._scheduled = _scheduling(reference)
+        self._scheduled = scheduling(reference)
 
     def stop_candidate(self) -> None:
         """Stop the candidate worker and what is known to come from it, and see that the worker stands still."""
@@ -68,7 +68,7 @@ class Turns:
         Raises:
             Meddled: somebody changed its priority or its cores.
         """
-        if not _scheduling(self._reference) <= self._scheduled:
+        if not scheduling(self._reference) <= self._scheduled:
             raise Meddled("the submission changed the priority or the cores of the process it is compared with")
         _send(self._reference, signal.SIGSTOP)
 
@@ -100,12 +100,13 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def _scheduling(pid: int) -> set[tuple[int, frozenset[int]]]:
-    """Priority and cores of every thread."""
+def scheduling(pid: int) -> set[tuple[int, int, frozenset[int]]]:
+    """Policy, priority and cores of every thread."""
     found = set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
                 thread = int(name)
-                found.add((os.getpriority(os.PRIO_PROCESS, thread), frozenset(os.sched_getaffinity(thread))))
+                how = os.sched_getscheduler(thread), os.getpriority(os.PRIO_PROCESS, thread)
+                found.add((*how, frozenset(os.sched_getaffinity(thread))))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
-from cuda_agent_judge.cudart import CudaFault
+from cuda_agent_judge.cudart import CudaFault, Cudart
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.phases import Phases
@@ -47,35 +47,43 @@ class SharingFault(Exception):
     """The candidate worker cannot open the shared buffers; no submission has been loaded yet."""
 
 
-def serve_reference(session: Session, *, ipc: bool) -> Callable[[Channel], None]:
-    """The reference worker's loop; without `ipc` no device memory is handed to the candidate worker."""
+def serve_reference(session: Session) -> Callable[[Channel], None]:
+    """The loop of a reference worker that serves one judgement."""
 
     def serve(channel: Channel) -> None:
-        reference = Reference(session, ipc=ipc)
-        with contextlib.suppress(PeerLost):
-            while True:
-                frame = channel.receive()
-                try:
-                    answer = reference.handle(frame.kind, frame.body)
-                except OperatorFault as error:
-                    channel.send(Kind.FAULT, {"sentence": str(error)})
-                    continue
-                except torch.OutOfMemoryError:
-                    # Nothing is said against the submission: the reference and its comparison need the room.
-                    channel.send(Kind.FAULT, {"sentence": _NO_ROOM})
-                    continue
-                fds, reference.fds = reference.fds, ()
-                channel.send(Kind.ANSWER, answer, fds)
-                for fd in fds:
-                    os.close(fd)
+        answer_judge(Reference(session), channel)
 
     return serve
 
 
-def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool = False) -> Callable[[Channel], None]:
+def answer_judge(reference: Reference, channel: Channel) -> bool:
+    """Answer until the judge closes its end; returns whether every answer was one."""
+    sound = True
+    with contextlib.suppress(PeerLost):
+        while True:
+            frame = channel.receive()
+            try:
+                answer = reference.handle(frame.kind, frame.body)
+            except OperatorFault as error:
+                sound = False
+                channel.send(Kind.FAULT, {"sentence": str(error)})
+                continue
+            except torch.OutOfMemoryError:
+                # Nothing is said against the submission: the reference and its comparison need the room.
+                sound = False
+                channel.send(Kind.FAULT, {"sentence": _NO_ROOM})
+                continue
+            fds, reference.fds = reference.fds, ()
+            channel.send(Kind.ANSWER, answer, fds)
+            for fd in fds:
+                os.close(fd)
+    return sound
+
+
+def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -> Callable[[Channel], None]:
     """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`.
 
-    With `on_gpu` it makes its context at once, which takes time and no turn on the GPU.
+    With `on_gpu` it comes up on the GPU at once, while kernels are built.
     """
 
     def serve(channel: Channel) -> None:
@@ -86,6 +94,9 @@ def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool = 
         move_into(scratch)
         os.chdir("/")
         torch.manual_seed(int.from_bytes(os.urandom(8), "big") >> 1)
+        if on_gpu:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            Cudart().synchronize()
         candidate = Candidate()
         receive, send = channel.receive, channel.send
         if on_gpu:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tests import docker_engine
 
-from cuda_agent.judging import Judge, Rules, Submission, session, write_files
+from cuda_agent.judging import Judge, Rules, Submission, write_files
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
+from cuda_agent.runs.in_docker import judge_service
 from cuda_agent.sandbox.docker.container import Container
 from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
-from cuda_agent.sandbox.docker.service import SOCKET_VARIABLE, JudgeService
+from cuda_agent.sandbox.service import SOCKET_VARIABLE
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.workspace import Workspace
 from cuda_agent_tools.sandbox import ExecResult
@@ -81,5 +82,5 @@ def opened(folder: Path, limits: Limits = docker_engine.LIMITS) -> Iterator[Hous
         judge.install(load(folder / "model.py"), Rules(libraries="any"))
         house = House(container, model, trusted, judge)
         house.start_over()
-        JudgeService(trusted, session(trusted.state_dir)).start()
+        judge.served = judge_service(trusted).start()
         yield house

@@ -117,6 +117,7 @@ class RayEngine:
                 f"No Ray cluster {named} ({str(error).splitlines()[0]}); start one with `ray start --head`, or name"
                 " another with --address."
             ) from error
+        _keep_quiet()
         engine = cls(ray, workers, cuda=cuda, folder=folder)
         if engine.slots == 0:
             what = "GPU" if engine.cuda else "cores"
@@ -186,6 +187,13 @@ class RayEngine:
         self._ray.shutdown()
 
 
+def _keep_quiet() -> None:
+    """Keep what Ray says of its own processes off stdout, where nothing but results belongs; its logs have it."""
+    worker: Any = importlib.import_module("ray._private.worker")
+    if hasattr(worker, "print_to_stdstream"):  # it asks for no setting
+        worker.print_to_stdstream = lambda *_, **__: None
+
+
 def _works(node: dict[str, Any]) -> bool:
     return bool(node["Resources"].get("CPU", 0.0))
 
@@ -214,8 +222,9 @@ def _carried_out(attempt: Attempt, shared: Shared, switch: Any) -> Ended:
     os.chdir(shared.cwd)
     if attempt.command[0] == shared.python:
         attempt = replace(attempt, command=(sys.executable, *attempt.command[1:]))
-    # Which GPU it is stands in this process's environment: Ray put it there.
-    return replace(carry_out(attempt, _asking(switch)), gpu=os.environ.get("CUDA_VISIBLE_DEVICES") or None)
+    # Ray has put into this process's environment which GPU is meant.
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES") or None
+    return carry_out(replace(attempt, gpu=gpu), _asking(switch))
 
 
 def _asking(switch: Any) -> Callable[[], Halt]:

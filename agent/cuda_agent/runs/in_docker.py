@@ -9,18 +9,18 @@ from typing import Any, Literal
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import DiskError
-from cuda_agent.judging import session
+from cuda_agent.judging import serve_command
 from cuda_agent.runs.place import Place, chosen_lines
 from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.container import Container, Spec
 from cuda_agent.sandbox.docker.copying import copy_workspace
 from cuda_agent.sandbox.docker.engine import TIMEOUT_S, connect
 from cuda_agent.sandbox.docker.image import BUILD, Image, find, state
-from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, Limits
+from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
-from cuda_agent.sandbox.docker.service import SOCKET_VARIABLE, JudgeService
 from cuda_agent.sandbox.gpus import Gpu, chosen, listed
 from cuda_agent.sandbox.locks import PLACES, Locks, find_locks
+from cuda_agent.sandbox.service import SOCKET_VARIABLE, JudgeService
 from cuda_agent_tools.sandbox import SandboxError, SandboxLost
 
 SHORT_TIMEOUT_S = 5.0
@@ -103,6 +103,12 @@ def limits(info: dict[str, Any]) -> Limits:
     return Limits(memory_bytes=int(info["MemTotal"] * MEMORY_SHARE), cpus=cpus)
 
 
+def judge_service(trusted: DockerSandbox) -> JudgeService:
+    """Return what serves the judge in a container, which is not started yet."""
+    command = serve_command(PYTHON, JUDGE_HOME, trusted.state_dir, WORKSPACE)
+    return JudgeService(trusted, command, JUDGE_SOCKET)
+
+
 @contextmanager
 def entered(place: Place, *, workspace: Path) -> Iterator[tuple[DockerSandbox, DockerSandbox, JudgeService]]:
     """Start the container: the model's view of it, root's, and the judge's service, which is not started yet.
@@ -124,7 +130,7 @@ def entered(place: Place, *, workspace: Path) -> Iterator[tuple[DockerSandbox, D
         trusted = DockerSandbox(container, TRUSTED, cuda=cuda)
         container.start()
         try:
-            yield model, trusted, JudgeService(trusted, session(trusted.state_dir))
+            yield model, trusted, judge_service(trusted)
         except BaseException:
             with suppress(SandboxError, DiskError):  # what went wrong first is what the person must hear of
                 copy_workspace(model, workspace)

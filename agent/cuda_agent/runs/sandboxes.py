@@ -5,11 +5,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_agent.judging import environment
+from cuda_agent.judging import environment, home, serve_command
 from cuda_agent.runs.place import Place
 from cuda_agent.runs.scratch import scratch
 from cuda_agent.sandbox.local import LocalSandbox
+from cuda_agent.sandbox.service import SOCKET_VARIABLE, JudgeService, Served
 from cuda_agent_tools.sandbox import Sandbox
+
+SOCKET = "judge.sock"
+"""In the state directory of `local`."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class Opened:
     """For what the model does."""
     trusted: Sandbox
     """For what the host does in there: it owns the state directory and runs the judge."""
-    serve_judge: Callable[[], object] = lambda: None
-    """Called once the judge's session is there: where the model is another user, it asks a judge that listens."""
+    serve_judge: Callable[[], Served | None] = lambda: None
+    """Called once the judge's session is there: starts a judge that listens. None where none comes up."""
 
 
 @contextmanager
@@ -42,10 +46,17 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
             workspace=workspace,
             state_dir=state,
             python=Path(place.python),
-            extra_env={**environment(str(state)), **({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {})},
+            extra_env=environment(str(state))
+            | {SOCKET_VARIABLE: f"{state}/{SOCKET}"}
+            | ({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {}),
             confinement=place.confinement,
             shared=(place.locks,) if place.locks else (),
         )
-        with local:
-            # In `local` everything runs as the person who started the program.
-            yield Opened(local, local)
+        command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
+        service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}")
+        try:
+            with local:
+                # In `local` everything runs as the person who started the program.
+                yield Opened(local, local, service.try_to_start)
+        finally:
+            service.wait()

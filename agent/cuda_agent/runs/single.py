@@ -168,7 +168,7 @@ class _Work:
             locks=home.locks_inside,
         )
         judge.install(begin.operator, rules)
-        place.serve_judge()
+        judge.served = place.serve_judge()
         opening = Opening(begin, place.sandbox, snapshots)
         opening.prepare()
         try:

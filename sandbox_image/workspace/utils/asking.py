@@ -12,7 +12,7 @@ from typing import NoReturn
 HOME = "CUDA_AGENT_JUDGE_HOME"
 SESSION = "CUDA_AGENT_JUDGE_SESSION"
 SOCKET = "CUDA_AGENT_JUDGE_SOCKET"
-"""Where the judge listens when it runs as another user; else it is started here."""
+"""Where the judge listens; where it does not and runs as the same user, it is started here."""
 _FRAME = struct.Struct("!BI")
 _EXIT = 3
 """The tag of the last frame; those of the streams are their descriptors."""
@@ -33,12 +33,15 @@ def ask(command: str, arguments: list[str]) -> NoReturn:
         _fail(f"the judge cannot be started: {error.strerror}", 3)
 
 
-def _over(place: str, command: str, arguments: list[str]) -> NoReturn:
+def _over(place: str, command: str, arguments: list[str]) -> None:
+    """Ask the judge that listens; returns only where there is none."""
     request = json.dumps({"command": command, "arguments": arguments}).encode()
     with socket.socket(socket.AF_UNIX) as judge:
         try:
             judge.connect(place)
         except OSError as error:
+            if os.environ.get(HOME):
+                return  # it can be started here
             _fail(f"the judge cannot be reached: {error.strerror}", 3)
         with contextlib.suppress(
             BrokenPipeError, ConnectionResetError
