@@ -110,7 +110,7 @@ def pinned(settings: Settings, place: Place) -> Settings:
     """Return the settings with what was chosen for the first run: no later one may choose otherwise."""
     update: dict[str, Any] = {"sandbox": place.kind, "target": place.target}
     if place.kind == "local":
-        update["python"] = Path(place.python)
+        update["python"] = Path(place.python).absolute()
     return settings.model_copy(update=update)
 
 

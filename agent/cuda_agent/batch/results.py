@@ -88,6 +88,11 @@ class Row:
         """Whether a submission passed the judge."""
         return self.category is Category.COUNTED and self.status in _PASSED
 
+    @property
+    def won(self) -> bool:
+        """Whether a final verdict says that the target is reached."""
+        return self.correct and self.final and self.status == "win"
+
     def over(self, baseline: str) -> Ratio | None:
         """Return the speedup over a baseline; where torch.compile cannot run the operator, eager stands for it."""
         return (self.over_compile or self.over_eager) if baseline == "compile" else self.over_eager

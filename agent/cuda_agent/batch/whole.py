@@ -29,7 +29,7 @@ class Outcome:
         categories = {row.category for row in self.results.rows}
         if self.ending.end is End.PAUSED or Category.INFRASTRUCTURE in categories:
             return 3
-        won = [row.status == "win" for row in self.results.rows if row.category is Category.COUNTED]
+        won = [row.won for row in self.results.rows if row.category is Category.COUNTED]
         return 0 if all(won) and not categories & {Category.UNUSABLE, Category.OPEN} else 1
 
 

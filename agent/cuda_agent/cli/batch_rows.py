@@ -97,7 +97,8 @@ class Board:
         if not again:
             self.done += 1
             self._ends.append(self.clock())
-            self.won += ((document or {}).get("result") or {}).get("status") == "win"
+            result = (document or {}).get("result") or {}
+            self.won += result.get("status") == "win" and bool(result.get("final"))
             self.failed += verdict.fault is not Fault.NONE
             self._cost += ((document or {}).get("usage") or {}).get("cost_usd") or 0.0
 
@@ -150,5 +151,6 @@ def ended_line(job: Job, verdict: Verdict, document: Mapping[str, Any] | None, *
     turns = f"{(document or {}).get('turns', 0)} turns"
     headline = result.get("headline", "compile")
     one = (result.get("speedup") or {}).get(headline)
-    said = f"{result['status']}, {one['median']:.3g}x over {side_name(headline)}" if one else "no right kernel"
+    loop = "" if result.get("final") else " in the loop"
+    said = f"{result['status']}{loop}, {one['median']:.3g}x over {side_name(headline)}" if one else "no right kernel"
     return f"{job.name}: {said} ({stop}, {turns})"

@@ -114,6 +114,18 @@ def test_the_forecast_goes_by_the_runs_that_ended_last(tmp_path: Path) -> None:
     assert board.done == 50  # it is tried again
 
 
+@pytest.mark.parametrize(("final", "words", "won"), [(True, "win, 2x", 1), (False, "win in the loop, 2x", 0)])
+def test_only_a_final_verdict_wins(tmp_path: Path, final: bool, words: str, won: int) -> None:
+    stop = {"reason": "gave_up", "detail": ""}
+    document = {"status": "done", "turns": 4, "stop": stop, "result": report("win", 2.0, final=final)}
+    said = ended_line(JOB, Verdict(Fault.NONE), document, again=False)
+    assert said == f"op: {words} over torch.compile (gave up, 4 turns)"
+    board = Board()
+    board.began(JOB, tmp_path)
+    board.ended(JOB, Verdict(Fault.NONE), document, again=False)
+    assert board.won == won
+
+
 @pytest.mark.parametrize(
     ("verdict", "again", "words"),
     [
