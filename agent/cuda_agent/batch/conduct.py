@@ -91,17 +91,17 @@ class Conductor:
     means: Means
     watcher: Watcher
     tallies: dict[str, Tally]
-    _todo: deque[Job] = field(default_factory=deque)
-    _running: dict[str, tuple[Job, bool]] = field(default_factory=dict)
+    _todo: deque[Job] = field(init=False, default_factory=deque)
+    _running: dict[str, tuple[Job, bool]] = field(init=False, default_factory=dict)
     """By name, and whether it was resumed."""
-    _failures: dict[str, int] = field(default_factory=dict)
+    _failures: dict[str, int] = field(init=False, default_factory=dict)
     """Of the infrastructure, in this process, by job."""
-    _streak: set[str] = field(default_factory=set)
+    _streak: set[str] = field(init=False, default_factory=set)
     """Jobs that the infrastructure failed since the last run came to an end."""
-    _spoiled: set[str] = field(default_factory=set)
+    _spoiled: set[str] = field(init=False, default_factory=set)
     """Jobs whose run folder cannot be gone on with."""
-    _paused: str = ""
-    _told: Halt = Halt.NO
+    _paused: str = field(init=False, default="")
+    _told: Halt = field(init=False, default=Halt.NO)
 
     def conduct(self, jobs: Sequence[Job]) -> Ending:
         """Carry out these jobs; what runs when this raises is ended by leaving the engine's `with` block.
