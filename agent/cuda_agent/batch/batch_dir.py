@@ -94,8 +94,7 @@ class BatchDir:
         Raises:
             DiskError: it could not be written; the old one stands.
         """
-        text = json.dumps({"schema": SCHEMA, **document}, indent=1, ensure_ascii=False, default=str)
-        files.replace(self.document, (text + "\n").encode("utf-8", "backslashreplace"))
+        files.replace(self.document, _json({"schema": SCHEMA, **document}))
 
     def free_reserve(self) -> None:
         """Give back the room that was kept for the last writes."""
@@ -136,6 +135,14 @@ def load(path: Path) -> dict[str, Any] | None:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ConfigError(f"{str(file)!r} is not of schema {SCHEMA}; use the version that wrote it.")
     return document
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    """Write it readably; bytes of file names that are no text only come back unchanged from escapes."""
+    try:
+        return (json.dumps(document, indent=1, ensure_ascii=False, default=str) + "\n").encode()
+    except UnicodeEncodeError:
+        return (json.dumps(document, indent=1, default=str) + "\n").encode()
 
 
 def append(log: LineFile, ended: AttemptEnded) -> None:

@@ -20,6 +20,7 @@ from cuda_agent.files import DiskError, LineFile
 
 _TICK_S = 0.25
 _LEAST_STREAK = 5
+_MOST_MESSAGE = 4000
 
 
 class End(StrEnum):
@@ -202,7 +203,7 @@ class Conductor:
             sha256=job.sha256,
             fault=verdict.fault,
             exit_code=ended.exit_code,
-            message=verdict.message,
+            message=verdict.message[:_MOST_MESSAGE],
             wall_s=round(ended.wall_s, 3),
             ended=datetime.now(UTC).isoformat(timespec="seconds"),
             cpu_s=round(ended.cpu_s, 3),

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from cuda_agent.batch.listing import Found
+from cuda_agent.errors import ConfigError
 
 _MOST_CHARS = 80
 
@@ -37,14 +38,17 @@ class Job:
         """Return its fields."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read it back.
 
-        Raises:
-            TypeError: a field is missing or unknown.
-        """
-        return cls(**fields)
+def jobs_of(document: Mapping[str, Any]) -> list[Job]:
+    """Read the jobs of a batch.json.
+
+    Raises:
+        ConfigError: they are not as this version writes them.
+    """
+    try:
+        return [Job(**fields) for fields in document["jobs"]]
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"The batch.json is not as this version writes it ({error}); restore it.") from error
 
 
 def plan(found: Sequence[Found], models: Sequence[str], *, before: Iterable[Job] = ()) -> list[Job]:
@@ -64,7 +68,7 @@ def plan(found: Sequence[Found], models: Sequence[str], *, before: Iterable[Job]
 
 def _wishes(one: Found, model: str) -> list[str]:
     """Return the names that it may have, the shortest first."""
-    tail = f"--{_slug(model)}" if model else ""
+    tail = f"--{_slug(model)[:_MOST_CHARS]}" if model else ""
     folders = [_slug(part) for part in one.key.split("/")[:-1]]
     names = [_slug(one.name), "-".join([*folders[-1:], _slug(one.name)]), "-".join([*folders, _slug(one.name)])]
     return [name[:_MOST_CHARS] + tail for name in names]

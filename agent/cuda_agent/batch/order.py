@@ -7,7 +7,7 @@ from typing import Any
 
 from cuda_agent import __version__
 from cuda_agent.batch.batch_dir import BatchDir, load
-from cuda_agent.batch.jobs import Job, plan
+from cuda_agent.batch.jobs import Job, jobs_of, plan
 from cuda_agent.batch.listing import Listing
 from cuda_agent.batch.standing import Stand, Tally, chosen, document_of, stand_of
 from cuda_agent.config import Settings
@@ -53,7 +53,7 @@ def place(batch: BatchDir, order: Order, found: Mapping[str, Tally]) -> Plan:
         DiskError: the folder could not be written.
     """
     before = load(batch.path)
-    earlier = [Job.from_json(fields) for fields in (before or {}).get("jobs", [])]
+    earlier = jobs_of(before) if before is not None else []
     jobs = plan(order.listing.operators, order.models, before=earlier)
     rules = rules_of(order.settings)
     anew: list[Job] = []

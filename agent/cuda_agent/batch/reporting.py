@@ -11,7 +11,7 @@ from cuda_agent.batch import tables
 from cuda_agent.batch.batch_dir import BatchDir, load
 from cuda_agent.batch.brief import brief
 from cuda_agent.batch.conduct import Ending
-from cuda_agent.batch.jobs import Job
+from cuda_agent.batch.jobs import jobs_of
 from cuda_agent.batch.results import Row, as_csv, rows
 from cuda_agent.batch.standing import tallies
 from cuda_agent.errors import ConfigError
@@ -77,5 +77,4 @@ def read(folder: Path) -> Results:
     if document is None:
         raise ConfigError(f"{str(folder)!r} is not a batch's folder: it holds no batch.json; name one under runs/.")
     batch = BatchDir(folder)
-    jobs = [Job.from_json(fields) for fields in document["jobs"]]
-    return results_of(document, [*rows(batch, jobs, tallies(batch))])
+    return results_of(document, [*rows(batch, jobs_of(document), tallies(batch))])

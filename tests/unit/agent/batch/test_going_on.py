@@ -125,6 +125,26 @@ def test_what_was_killed_before_it_was_a_run_is_begun_anew(field: Field) -> None
     assert not (run / "leftover").exists()
 
 
+def test_names_that_are_no_text_come_back_as_they_are(field: Field) -> None:
+    field.lay(one="win")
+    for name in ("\udcff", "gr\u00fc\u00df"):
+        shutil.copy(field.operators / "one.py", field.operators / f"{name}.py")
+    assert field.carry_out().exit_code == 0
+    assert field.carry_out().exit_code == 0
+    assert field.heard.began_ == []
+
+
+def test_a_batch_of_another_version_is_one_sentence(field: Field) -> None:
+    field.lay(one="win")
+    field.carry_out()
+    file = field.batch / "batch.json"
+    document = json.loads(file.read_text())
+    for change in ({"schema": 99}, {"jobs": [{"name": "one"}]}):
+        file.write_text(json.dumps(document | change))
+        with pytest.raises(ConfigError, match=r"schema 1|not as this version writes it"):
+            field.carry_out()
+
+
 def test_the_documents_say_what_came_out(field: Field) -> None:
     field.lay(one="win", two="tie", three="nothing", four="bad")
     field.carry_out()
