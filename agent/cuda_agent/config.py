@@ -37,6 +37,8 @@ class Settings(BaseModel):
     """Where the model's commands run."""
     target: Literal["auto", "cpu", "cuda"] = "auto"
     """What kernels are written for."""
+    gpu: str | None = Field(default=None, pattern=r"^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$")
+    """The one GPU that is used: a number as nvidia-smi counts, or a UUID; the first that may be used unless named."""
     python: Path | None = None
     """The Python of the sandbox `local`, with torch; found by itself unless named."""
     image: str = DEFAULT_IMAGE

@@ -18,20 +18,27 @@ class CudaAgentError(Exception):
     """The root; the message is shown to the person without a traceback."""
 
     exit_code = 3
+    kind = "machinery"
+    """One word for programs that read `--json`."""
 
 
 class UsageError(CudaAgentError):
     """The person must change something."""
 
     exit_code = 2
+    kind = "usage"
 
 
 class ConfigError(UsageError):
     """A flag, a setting or a path is wrong."""
 
+    kind = "config"
+
 
 class OperatorError(UsageError):
     """The operator's file cannot be used."""
+
+    kind = "operator"
 
 
 class InfrastructureError(CudaAgentError):
@@ -40,6 +47,11 @@ class InfrastructureError(CudaAgentError):
 
 class ModelError(InfrastructureError):
     """The model's provider failed, after our retries."""
+
+    def __init__(self, message: str, kind: str = "model") -> None:
+        """`kind` is one word on what failed, where that is known: authentication, quota, ..."""
+        super().__init__(message)
+        self.kind = kind
 
 
 class ContextOverflow(ModelError):

@@ -20,6 +20,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class DiskError(InfrastructureError):
     """A file of the run could not be written."""
 
+    kind = "disk"
+
 
 class FileInUse(UsageError):
     """Another process writes the file."""

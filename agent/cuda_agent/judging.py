@@ -25,8 +25,10 @@ SUBMISSION = "model_new.py"
 HOME_VARIABLE = "CUDA_AGENT_JUDGE_HOME"
 SESSION_VARIABLE = "CUDA_AGENT_JUDGE_SESSION"
 
-ANALYZE_TIMEOUT_S = 900.0
-VERDICT_TIMEOUT_S = 1800.0
+WAITING_S = 3600.0
+"""For other runs on the same device."""
+ANALYZE_TIMEOUT_S = 900.0 + WAITING_S
+VERDICT_TIMEOUT_S = 1800.0 + WAITING_S
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
@@ -59,12 +61,21 @@ class Rules:
     output_lifetime: Literal["held", "next-call"] = "held"
     model_shares_uid: bool = False
     """A model's commands run under the judge's own uid."""
+    locks: str | None = None
+    """The directory of the machine's locks, as the judge finds it."""
 
     @classmethod
-    def of(cls, settings: Settings, target: Literal["cpu", "cuda"], *, model_shares_uid: bool = False) -> "Rules":
+    def of(
+        cls,
+        settings: Settings,
+        target: Literal["cpu", "cuda"],
+        *,
+        model_shares_uid: bool = False,
+        locks: str | None = None,
+    ) -> "Rules":
         """Return the rules of a run; a CPU has no TF32."""
         precision = "ieee" if target == "cpu" else settings.precision
-        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid)
+        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid, locks)
 
 
 @dataclass(frozen=True)
@@ -196,6 +207,14 @@ class Judge:
         """Return every report that was recorded since the last call (builds and checks too), oldest first."""
         reports, self._steps_seen = self._records(self._steps_seen)
         return reports
+
+    def held(self) -> dict[str, float]:
+        """Return what all recorded commands held and waited for, in seconds by kind (see the Report)."""
+        total: dict[str, float] = {}
+        for report in self._records(0)[0]:
+            for kind, seconds in report.held.items():
+                total[kind] = total.get(kind, 0.0) + seconds
+        return total
 
     def _records(self, seen: int) -> tuple[list[Report], int]:
         """Return the reports behind the first `seen` bytes of the records, and how many bytes are read by now."""

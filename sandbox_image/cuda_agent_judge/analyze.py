@@ -11,6 +11,7 @@ import torch
 
 from cuda_agent_judge.analysis_text import analysis_text
 from cuda_agent_judge.encoding import encode
+from cuda_agent_judge.gpu import named
 from cuda_agent_judge.graph import Graph, trace
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs, load
 from cuda_agent_judge.report import Report
@@ -113,6 +114,7 @@ def describe_environment(target: Device) -> dict[str, str]:
         device = f"{found['name']}, {found['cores']} cores, {found['simd']}" if target == "cpu" else str(found["name"])
     return {
         "device": device,
+        **({"gpu": named(torch.cuda.get_device_properties(0).uuid)} if device != "no GPU" and target == "cuda" else {}),
         "compiler": compiler_versions(target),
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -1,5 +1,6 @@
 """Eager and torch.compile as timed sides of the reference worker."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -14,6 +15,22 @@ from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
+
+
+class _Compiled(Exception):
+    """In place of a first call."""
+
+
+def _only_compiled(graph: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile as torch.compile does, into the same caches, and give out what does not run."""
+    from torch._inductor.compile_fx import compile_fx
+
+    compile_fx(graph, inputs)
+
+    def run(*_args: Any) -> Any:
+        raise _Compiled
+
+    return run
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
@@ -40,11 +57,13 @@ class Baselines:
         """The eager output of the latest inputs, row-major."""
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer WARM, PREPARE, GO, LAND, MEMORY or APPRAISE."""
+        """Answer COMPILE, WARM, PREPARE, GO, LAND, MEMORY or APPRAISE."""
         with torch.no_grad():
             match kind:
+                case Kind.COMPILE:
+                    return self._compile(body.get("fresh_in"))
                 case Kind.WARM:
-                    return self._warm(body.get("fresh_in"))
+                    return self._warm()
                 case Kind.PREPARE:
                     return self._prepare(body)
                 case Kind.GO:
@@ -67,23 +86,33 @@ class Baselines:
         """Forget the outputs of a judgement that ended."""
         self._kept, self._latest, self.twin = {}, None, []
 
-    def _warm(self, fresh_in: str | None) -> dict[str, Any]:
-        """Compile, and hold the result against eager; says why when torch.compile cannot be a baseline.
+    def _compile(self, fresh_in: str | None) -> dict[str, Any]:
+        """Have everything compiled and nothing run, so that others may have the device meanwhile.
 
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
         if self.is_warm and not fresh_in:
-            return {"ok": self._failed is None, "reason": self._failed or ""}
-        reason = self._compile(fresh_in)
-        self._failed = reason or None
-        return {"ok": not reason, "reason": reason}
-
-    def _compile(self, fresh_in: str | None) -> str:
-        """Compile; "" or why that is no baseline."""
+            return {}
+        self._failed = None
+        self._calls.pop("compile", None)
         kept = self._session.cache_dir / "inductor"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+        # What cannot be compiled is said when it is to run; a graph behind a break is compiled then, too.
+        with contextlib.suppress(Exception):
+            args, kwargs = self._runner.arguments
+            torch.compile(self._model, backend=_only_compiled)(*args, **kwargs)
+        torch._dynamo.reset()
+        return {}
+
+    def _warm(self) -> dict[str, Any]:
+        """Run what was compiled, and hold its result against eager; says why when it cannot be a baseline."""
+        if not self.is_warm:
+            self._failed = self._refusal() or None
+        return {"ok": self._failed is None, "reason": self._failed or ""}
+
+    def _refusal(self) -> str:
         try:
             compiled = torch.compile(self._model)
             outputs = []

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,12 +82,14 @@ def build(
     template: Path = _TEMPLATE,
     arch: str | None = None,
     identity: Identity | None = None,
+    place: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> BuildResult:
     """Build what stands in `workspace`; never raises for a faulty submission or a missing compiler.
 
     `template` holds the binding files that are built (default: the workspace template beside this package). `clean`
     forgets everything in `out_dir`. `arch` ("90a") replaces the question to the GPU. Compilers run under
-    `identity` where there is one; it needs no way to `out_dir`, but has to reach the compilers and torch.
+    `identity` where there is one; it needs no way to `out_dir`, but has to reach the compilers and torch. They run
+    within `place`, and waiting for that is no time of the build.
     """
     started = time.monotonic()
     try:
@@ -97,10 +100,10 @@ def build(
     if style == "none":
         return BuildResult(True, None, style, time.monotonic() - started, f"no sources in {KERNELS}/: nothing to build")
     note = _binding_note(workspace, template)
-    outcome = BuildResult(False, None, style, 0.0, "")
+    outcome, waits = BuildResult(False, None, style, 0.0, ""), list[float]()
     try:
         toolchain = find_toolchain(target, style, arch)
-        made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s, identity)
+        made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s, identity, place, waits)
         with _locked(out_dir, made.deadline):
             library, log, kernels = made.run(clean)
         outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log, kernels=tuple(kernels))
@@ -112,7 +115,7 @@ def build(
     except (SourceFault, ToolchainFault, OSError) as fault:
         reason = _unwritable(out_dir, fault) if isinstance(fault, OSError) else str(fault)
         outcome = dataclasses.replace(outcome, log=reason, reason=reason)
-    return dataclasses.replace(outcome, seconds=time.monotonic() - started)
+    return dataclasses.replace(outcome, seconds=time.monotonic() - started - sum(waits))
 
 
 def _unwritable(out_dir: Path, error: OSError) -> str:
@@ -128,7 +131,9 @@ class _Build:
     template: Path
     out_dir: Path
     deadline: float
-    identity: Identity | None = None
+    identity: Identity | None
+    place: Callable[[], AbstractContextManager[None]]
+    waits: list[float]  # seconds for a place, which put the deadline off
 
     def run(self, clean: bool) -> tuple[Path, str, list[CompiledKernel]]:
         """The library, the log and the kernels.
@@ -174,9 +179,12 @@ class _Build:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         lend(scratch, self.identity)
-        env = build_environment(Path(os.path.relpath(scratch, cwd)))
+        env, came = build_environment(Path(os.path.relpath(scratch, cwd))), time.monotonic()
         try:
-            return run_all(jobs, cwd=cwd, env=env, scratch=scratch, deadline=self.deadline, identity=self.identity)
+            with self.place() if jobs else contextlib.nullcontext():
+                self.waits.append(time.monotonic() - came)
+                end = self.deadline + sum(self.waits)
+                return run_all(jobs, cwd=cwd, env=env, scratch=scratch, deadline=end, identity=self.identity)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -16,6 +16,7 @@ from cuda_agent_judge.processes import Attached, JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
 from cuda_agent_judge.report import Command, Report
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slots import WAIT_LIMIT_S
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
 from cuda_agent_judge.toolchain import compilers
@@ -23,6 +24,8 @@ from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, ser
 
 _SHARING = "sharing_fault"
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
+_WAITS = 6
+"""How often it gets in line for the device or a place to compile, at most."""
 _CALLS = 400
 """How many calls a judgement makes at most, for the limit on the judge itself."""
 
@@ -112,7 +115,7 @@ def _run(
         reference=attached or serve_reference(session),
         candidate=candidate,
     )
-    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800
+    limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
     return processes.run_roles(roles, limit)
 
 
@@ -131,7 +134,7 @@ def _judge(asked: _Asked, ends: JudgeEnds, began: float, *, ipc: bool) -> dict[s
         )
     except SharingFault as fault:
         return {_SHARING: str(fault)}
-    report = replace(judgement.report, phases=asked.phases.so_far())
+    report = replace(judgement.accounted, phases=asked.phases.so_far())
     answer: dict[str, Any] = json.loads(report.to_json())
     return answer
 

@@ -20,6 +20,7 @@ _KEPT = (
     "CUDA_HOME",
     "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "CXX",
     "CC",
     "LD_LIBRARY_PATH",

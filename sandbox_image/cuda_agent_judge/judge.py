@@ -5,17 +5,19 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import battery, checking, compare, explaining, idle, timing, verdict
+from cuda_agent_judge import battery, checking, compare, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
+from cuda_agent_judge.nvml import watched
 from cuda_agent_judge.phases import Phases
-from cuda_agent_judge.processes import JudgeEnds
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.ptxas import CompiledKernel
 from cuda_agent_judge.report import Command, Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slots import Slots
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
 from cuda_agent_judge.symbols import vendor_calls
@@ -50,21 +52,35 @@ class Judgement:
         self._builder = builder
         self._kernels: tuple[CompiledKernel, ...] = ()
         self._enqueue_us: dict[str, float] = {}
+        self._slots = Slots(session.target, session.locks)
+
+    @property
+    def accounted(self) -> Report:
+        """The report, with what the command took of what it shares with others."""
+        notes = self.report.notes + self._slots.notes
+        return replace(self.report, held=self._slots.accounts, notes=notes)
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
-        self._start_reference()
-        self._wait_for_reference()
-        self._time(None)
-        self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
-        self._explain(operations=True)
+        self._open_reference()
+        self._opened()
+        with self._slots.device.held():
+            self._set_up_reference()
+            self._time(None)
+            self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
+            self._explain(operations=True)
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
         self._own_folder = str(sealed.folder)
-        self._start_reference()
+        self._open_reference()
         built = self._build(sealed)
-        shared, fds = self._wait_for_reference()
+        self._opened()
+        with self._slots.device.held():
+            self._on_device(sealed, built, timed=timed)
+
+    def _on_device(self, sealed: Sealed, built: BuildResult, *, timed: bool) -> None:
+        shared, fds = self._set_up_reference()
         self._load(sealed, built, shared, fds, timed=timed)
         checker = Checker(self._workers, self._session, shared)
         try:
@@ -96,7 +112,7 @@ class Judgement:
 
     def analyze(self) -> None:
         """Screen and trace the operator."""
-        with self._phases.stage("analysis"):
+        with self._slots.device.held(), self._phases.stage("analysis"):
             answer = self._workers.ask_reference(Kind.ANALYZE)
         found = Report.from_json(json.dumps(answer["report"]))
         reason = found.reason or "the operator was screened and traced"
@@ -119,6 +135,7 @@ class Judgement:
                 clean=self.report.final,
                 timeout_s=session.build_timeout_s,
                 identity=self._builder,
+                place=self._slots.builds.held,
             )
         self._kernels = built.kernels
         self.report = replace(self.report, build_s=built.seconds)
@@ -129,14 +146,23 @@ class Judgement:
             checking.refuse_vendor_calls(vendor_calls([built.library]))
         return built
 
-    def _start_reference(self) -> None:
-        self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed(), "ipc": self._ipc})
+    def _open_reference(self) -> None:
+        """Have it made ready as far as that needs no turn on the device, while the submission is built."""
+        self._workers.tell_reference(Kind.OPEN, {})
 
-    def _wait_for_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def _opened(self) -> None:
+        with self._phases.stage("opening"):
+            self._workers.hear_reference()
+
+    def _set_up_reference(self) -> tuple[dict[str, Any], tuple[int, ...]]:
         with self._phases.stage("reference"):
+            self._workers.tell_reference(Kind.SETUP, {"seed": checking.new_seed(), "ipc": self._ipc})
             frame = self._workers.hear_reference()
         self._phases.under("reference", frame.body["phases"])
-        self.report = replace(self.report, environment=frame.body["environment"])
+        environment = frame.body["environment"]
+        if not gpu.same(self._slots.gpu, environment.get("gpu", "")):
+            raise JudgeFault(f"the reference runs on {environment['gpu']}, and {self._slots.gpu} was to be used")
+        self.report = replace(self.report, environment=environment)
         return frame.body, frame.fds
 
     def _load(
@@ -160,8 +186,12 @@ class Judgement:
             shutil.copyfile(built.library, library)
         load = {"library": library, "style": built.style, "source": str(sealed.module)}
         builds = _BUILDS_ITSELF in sealed.module.read_bytes()
-        limit_s = max(session.call_timeout_s, session.build_timeout_s) if builds else session.call_timeout_s
-        with self._phases.stage("import"):
+        if not builds:
+            with self._phases.stage("import"):
+                self._workers.ask_candidate(Kind.LOAD, load)
+            return
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("import"):
+            limit_s = max(session.call_timeout_s, session.build_timeout_s)
             self._workers.ask_candidate(Kind.LOAD, load, limit_s=limit_s)
 
     def _memory(self) -> None:
@@ -179,20 +209,24 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
+        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("compile baseline"):
+            self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
         with self._phases.stage("baseline"):
-            compiled = self._workers.ask_reference(Kind.WARM, {"fresh_in": self._own_folder if shared else None})
+            compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
         effort = timing.FINAL if self.report.final else timing.IN_LOOP
-        with self._phases.stage("timing"):
+        with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
             found = timer.measure(sides, headline, effort)
-        notes = list(self.report.notes) + found.notes
+        notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
         self._enqueue_us = found.enqueue_us() if self._session.target == "cuda" else {}
         latencies = {side: latency(spans) for side, spans in found.spans().items()}
-        self.report = replace(self.report, latency_ms=latencies, headline=headline, notes=notes)
+        self.report = replace(
+            self.report, latency_ms=latencies, headline=headline, notes=notes, device_state=watch.states
+        )
         self._remember()
         if checker is not None:
             self._decide(found, headline)

@@ -50,6 +50,8 @@ class Kind(IntEnum):
     PEEK = 17
     APPRAISE = 18
     RECORD = 19
+    OPEN = 20
+    COMPILE = 21
     ANSWER = 100
     FAULT = 101
 

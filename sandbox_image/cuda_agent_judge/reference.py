@@ -21,6 +21,7 @@ from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.appraisal import extended
 from cuda_agent_judge.battery import IN_LOOP, TIMED
+from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.lending import Lent
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.protocol import Kind
@@ -36,6 +37,7 @@ class Reference:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            Kind.OPEN: self._open,
             Kind.SETUP: self._setup,
             Kind.DRAW: self._draw,
             Kind.FILL: self._fill,
@@ -77,6 +79,13 @@ class Reference:
         """Whether the next piece of work ahead is the baseline."""
         return self._standing is not None and not self._standing.baselines.is_warm
 
+    def _open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Do what takes time and no turn on the device: a context there."""
+        if self._session.target == "cuda" and self._standing is None:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            Cudart().synchronize()
+        return {}
+
     def work_ahead(self) -> bool:
         """Do a piece of what the next judgement will ask for; False when all is done.
 
@@ -92,7 +101,8 @@ class Reference:
         if self._ahead is None:
             self._ahead = Ahead(self._standing, IN_LOOP, _TIMED_AHEAD)
         if not self._standing.baselines.is_warm:
-            self._standing.baselines.handle(Kind.WARM, {})
+            for kind in (Kind.COMPILE, Kind.WARM):
+                self._standing.baselines.handle(kind, {})
             return True
         return self._ahead.step()
 

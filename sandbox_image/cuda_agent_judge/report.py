@@ -96,6 +96,11 @@ class Report:
     peak_memory_bytes: dict[str, int] = field(default_factory=dict)
     """By side; the target's memory (device memory on cuda, resident set on cpu)."""
     build_s: float | None = None
+    held: dict[str, float] = field(default_factory=dict)
+    """Seconds of the command: `device_s` that it held the device, `build_s` a place to compile, and `device_wait_s` and
+    `build_wait_s` that it waited for them."""
+    device_state: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of a GPU, `before` and `after` it was timed: clocks, why they were held down, temperature, power."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds by stage of the command ("total" for the whole of it), and `stage.part` for what took them."""
     target: Literal["cpu", "cuda"] = "cpu"

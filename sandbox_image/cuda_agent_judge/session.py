@@ -32,6 +32,8 @@ class Session:
     build_timeout_s: float = 600.0
     model_shares_uid: bool = False
     """A model's commands run under the judge's own uid: no uid of a submission keeps it from the judge's files then."""
+    locks: Path | None = None
+    """The directory of the machine's locks; None where nothing else is judged on it."""
 
     @property
     def operator_dir(self) -> Path:
@@ -106,6 +108,7 @@ def load(path: Path) -> Session:
         call_timeout_s=_seconds(raw, "call_timeout_s", 60.0),
         build_timeout_s=_seconds(raw, "build_timeout_s", 600.0),
         model_shares_uid=_choice(raw, "model_shares_uid", (False, True), False),
+        locks=_folder(raw, "locks"),
     )
 
 
@@ -114,6 +117,15 @@ def _choice(raw: dict[str, Any], key: str, known: tuple[Any, ...], default: Any)
     if value not in known:
         raise SessionFault(f"session.json: {key} is {value!r}; it must be one of {', '.join(map(str, known))}")
     return value
+
+
+def _folder(raw: dict[str, Any], key: str) -> Path | None:
+    value = raw.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise SessionFault(f"session.json: {key} is {value!r}; it must be an absolute path")
+    return Path(value)
 
 
 def _seconds(raw: dict[str, Any], key: str, default: float) -> float:

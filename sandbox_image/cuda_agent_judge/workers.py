@@ -22,6 +22,9 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.turns import Turns
 
 _REFERENCE_LIMIT_S = 900.0
+_BY_A_FAULT_OF_OURS = "left with exit code 1"
+"""An exception that nobody caught; the operator's are caught."""
+_UNKNOWN = "closed its channel"
 _SETUP_LIMIT_S = 300.0
 _GRACE_S = 1.0
 _NO_ROOM = (
@@ -96,6 +99,9 @@ def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -
             Cudart().synchronize()
         candidate = Candidate()
         receive, send = channel.receive, channel.send
+        if on_gpu:
+            with contextlib.suppress(Exception):  # said when it is set up
+                torch.cuda.synchronize()
         frame = receive()
         try:
             send(Kind.ANSWER, candidate.setup(frame.body, frame.fds))
@@ -252,6 +258,9 @@ class Workers:
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
+        if self._told is Kind.ANALYZE and how not in (_BY_A_FAULT_OF_OURS, _UNKNOWN):
+            # Nothing but the operator ran there: what ends its own process cannot be judged.
+            return Refused("operator_error", f"the operator's process {how} when it was run for the first time")
         return JudgeFault(f"the reference worker {how}; its error is on stderr")
 
     def _how_ended(self, role: str) -> str:
@@ -261,4 +270,4 @@ class Workers:
                 frame = self._ends.parent.receive(end - time.monotonic())
                 if frame.body.get("role") == role:
                     return str(frame.body["how"])
-        return "closed its channel"
+        return _UNKNOWN

@@ -65,23 +65,23 @@ def _calls(version: int, number: int) -> tuple[ToolCall, ...]:
     )
 
 
-def go_on(folder: Path) -> int:
-    """Begin the run, or go on with it, to its end; return the exit code."""
+def go_on(folder: Path, path: Path) -> int:
+    """Begin the run of an operator, or go on with it, to its end; return the exit code."""
     if (folder / "run.json").exists():
         document = load_document(folder)
         run = RunDir(folder)
         settings = Settings.model_validate(document["settings"])
-        operator = Operator("op", Path("op.py"), run.load_operator(), document["operator"]["sha256"])
+        operator = Operator(path.stem, path, run.load_operator(), document["operator"]["sha256"])
         with run.open_trajectory() as log:
             past = past_of(run, log)
             record = Record.reopened(run, document, settings, PLACE.described)
             begin = Beginning(settings, operator, PLACE, run, record, log, past)
             return carry_out(begin, Steady(), Silent(), by_itself, judge=QuickJudge).exit_code
-    operator = load(folder.with_name("op.py"))
+    operator = load(path)
     settings = Settings(operator=operator.path)
     if folder.exists():
         RunDir(folder).remove()  # killed before there was a run
-    run = RunDir.create(folder, "op")
+    run = RunDir.create(folder, operator.name)
     with run.open_trajectory() as log:
         run.keep_operator(operator.files)
         record = Record(run, operator, settings, PLACE.described)
@@ -95,7 +95,7 @@ def attempt(folder: Path, kill_after: Callable[[], bool] | None) -> tuple[bool, 
     if child == 0:
         code = 99
         try:
-            code = go_on(folder)
+            code = go_on(folder, folder.with_name("op.py"))
         finally:
             os._exit(code)
     while kill_after is not None and not kill_after():
@@ -146,4 +146,5 @@ def main() -> None:
     print(json.dumps(document))
 
 
-main()
+if __name__ == "__main__":
+    main()

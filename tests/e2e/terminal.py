@@ -63,15 +63,15 @@ class Terminal:
 
     def wait_for(self, text: str, *, timeout_s: float = 300) -> str:
         """Wait until this was shown."""
-        return self._until(lambda: text in self.text, text, timeout_s)
+        return self.until(lambda: text in self.text, text, timeout_s)
 
     def wait_for_count(self, text: str, count: int, *, timeout_s: float = 300) -> str:
         """Wait until this was shown so often."""
-        return self._until(lambda: self.text.replace("\n", "").count(text) >= count, f"{count} times {text}", timeout_s)
+        return self.until(lambda: self.text.replace("\n", "").count(text) >= count, f"{count} times {text}", timeout_s)
 
     def wait_prompt(self, *, timeout_s: float = 300) -> str:
         """Wait until the last line is a prompt with nothing behind it."""
-        return self._until(lambda: self.text.endswith(f"\n{PROMPT}"), "an empty prompt", timeout_s)
+        return self.until(lambda: self.text.endswith(f"\n{PROMPT}"), "an empty prompt", timeout_s)
 
     def command(self, line: str, *, timeout_s: float = 300) -> str:
         """Type a command and return what was shown until the next prompt."""
@@ -79,7 +79,7 @@ class Terminal:
         before = self.text.count(PROMPT)
         start = len(self.text)
         self.type(line + "\r")
-        self._until(
+        self.until(
             lambda: self.text.count(PROMPT) > before and self.text.endswith(PROMPT),
             f"a prompt after {line!r}",
             timeout_s,
@@ -93,7 +93,8 @@ class Terminal:
             assert time.monotonic() < end, self.text
         return self.program.wait()
 
-    def _until(self, reached: Callable[[], bool], what: str, timeout_s: float) -> str:
+    def until(self, reached: Callable[[], bool], what: str, timeout_s: float) -> str:
+        """Wait until something holds of what was shown."""
         end = time.monotonic() + timeout_s
         while not reached():
             assert time.monotonic() < end, f"no {what!r} in:\n{self.text}"

@@ -25,7 +25,7 @@ def test_a_key_that_is_not_accepted_is_one_sentence_and_exit_code_3(arguments: t
         done = cuda_agent(*arguments, "--api-base", server.base, cwd=tmp_path, env=environment(PLANTED=KEY))
     assert done.returncode == 3
     stop = json.loads(done.stdout)["stop"]
-    assert stop["reason"] == "model_error"
+    assert (stop["reason"], stop["kind"]) == ("model_error", "authentication")
     assert "does not accept the key; set the right one ($PLANTED)" in stop["detail"]
     assert KEY not in done.stdout + done.stderr + (tmp_path / "run/trajectory.jsonl").read_text()
 

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from tests import docker_engine
 
 from cuda_agent.sandbox.docker.container import Container, Spec, host_config
 from cuda_agent.sandbox.docker.engine import connect
-from cuda_agent.sandbox.docker.layout import MIB, MODEL, TRUSTED, Limits
+from cuda_agent.sandbox.docker.layout import LOCKS, MIB, MODEL, TRUSTED, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
 from cuda_agent_tools.sandbox import SandboxError
 
@@ -202,3 +203,18 @@ def test_no_zombies_pile_up_inside(docker_sandbox: DockerSandbox) -> None:
     for _ in range(20):
         docker_sandbox.exec(["bash", "-c", "for i in 1 2 3 4 5; do (setsid true &); done; setsid sleep 300 &"])
     assert docker_sandbox.exec(["python3", "-c", ZOMBIES]).stdout == b""
+
+
+def test_the_locks_of_the_machine_are_in_a_folder_that_only_root_gets_into(tmp_path: Path) -> None:
+    engine = connect(os.environ)
+    with docker_engine.engine_closed(engine):
+        container = Container(engine, Spec(docker_engine.IMAGE, docker_engine.LIMITS, locks=str(tmp_path)))
+        container.start()
+        try:
+            model, trusted = DockerSandbox(container, MODEL), DockerSandbox(container, TRUSTED)
+            assert trusted.exec(["touch", f"{LOCKS}/made"]).exit_code == 0
+            assert (tmp_path / "made").exists()
+            for script in (f"ls {LOCKS}", f"flock -n {LOCKS}/made true", f"exec 9< {LOCKS}/made"):
+                assert model.exec(["bash", "-c", script]).exit_code != 0
+        finally:
+            container.stop()

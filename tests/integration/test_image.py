@@ -72,7 +72,7 @@ def test_auto_takes_docker_where_the_image_is_and_says_so(monkeypatch: pytest.Mo
     assert place.kind == "docker"
     assert place.choices[0].startswith(f"sandbox docker: image {docker_engine.IMAGE}")
     assert not place.model_shares_uid
-    assert place.gpus == () or place.target == "cuda"
+    assert place.gpu == "" or place.target == "cuda"
 
 
 def test_auto_does_without_an_image_that_is_missing_or_of_another_version(stale: str) -> None:

@@ -31,17 +31,18 @@ def _code(given: list[str]) -> int:
     try:
         code = app(given, prog_name="cuda-agent", standalone_mode=False)
     except (CudaAgentError, SandboxError) as error:
-        return _failed(str(error), error.exit_code if isinstance(error, CudaAgentError) else 3, as_json)
+        code, kind = (error.exit_code, error.kind) if isinstance(error, CudaAgentError) else (3, "sandbox")
+        return _failed(str(error), code, as_json, kind=kind)
     except _USAGE_ERROR as error:
         return _misused(error, as_json)
     except (KeyboardInterrupt, typer.Abort):
-        return _failed("interrupted; nothing is left running.", 130, as_json)
+        return _failed("interrupted; nothing is left running.", 130, as_json, kind="interrupted")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads any more
         return 1
     except Exception as error:
         if as_json:
-            _print_error(f"unexpected {type(error).__name__}: {error}", 3)
+            _print_error(f"unexpected {type(error).__name__}: {error}", 3, "unexpected")
         raise
     return code if isinstance(code, int) else 0
 
@@ -52,16 +53,18 @@ def _misused(error: Exception, as_json: bool) -> int:
         return 2  # no command at all: the help was printed
     context = getattr(error, "ctx", None)
     program = context.command_path if context is not None else "cuda-agent"
-    return _failed(f"{message.replace('Value error, ', '').rstrip('.')}; see '{program} --help'.", 2, as_json)
+    return _failed(
+        f"{message.replace('Value error, ', '').rstrip('.')}; see '{program} --help'.", 2, as_json, kind="usage"
+    )
 
 
-def _failed(message: str, code: int, as_json: bool) -> int:
+def _failed(message: str, code: int, as_json: bool, *, kind: str) -> int:
     line = plain(" ".join(message.split()))
     if as_json:
-        _print_error(line, code)
+        _print_error(line, code, kind)
     print(f"cuda-agent: {line}", file=sys.stderr)
     return code
 
 
-def _print_error(message: str, code: int) -> None:
-    print(json.dumps({"error": {"message": message, "exit_code": code}}, ensure_ascii=False))
+def _print_error(message: str, code: int, kind: str) -> None:
+    print(json.dumps({"error": {"message": message, "exit_code": code, "kind": kind}}, ensure_ascii=False))

@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from cuda_agent import __version__
+from cuda_agent.cli.batch import batch
+from cuda_agent.cli.compare import compare
 from cuda_agent.cli.debug import debug
 from cuda_agent.cli.doctor import doctor
 from cuda_agent.cli.image import image
@@ -23,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(optimize)
+app.command()(batch)
+app.command()(compare)
 app.command()(debug)
 app.command()(resume)
 app.command()(fork)

@@ -34,6 +34,7 @@ def debug(
     context_tokens: options.ContextTokens = None,
     sandbox: options.Sandbox = None,
     target: options.Target = None,
+    gpu: options.Gpu = None,
     python: options.Python = None,
     run_dir: options.RunDir = None,
     max_turns: options.MaxTurns = None,

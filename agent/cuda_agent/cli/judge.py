@@ -20,6 +20,7 @@ def judge(
     ],
     sandbox: options.Sandbox = None,
     target: options.Target = None,
+    gpu: options.Gpu = None,
     python: options.Python = None,
     precision: options.Precision = None,
     libraries: options.Libraries = None,

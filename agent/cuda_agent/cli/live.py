@@ -30,10 +30,10 @@ _MARGIN = 1
 @contextmanager
 def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) -> Iterator[Progress]:
     """Show a run for the length of a `with` block, as a live view where the terminal can, else as plain lines."""
-    if plain_lines or as_json or not _can_live(sys.stdout, environ):
+    if plain_lines or as_json or not can_live(sys.stdout, environ):
         yield Progress(to_stderr=as_json)
         return
-    console = Console(file=cast(TextIO, _Lasting(sys.stdout)), highlight=False, markup=False, emoji=False)
+    console = Console(file=cast(TextIO, Lasting(sys.stdout)), highlight=False, markup=False, emoji=False)
     if console.width < LEAST_WIDTH or console.height < LEAST_HEIGHT or console.is_dumb_terminal:
         yield Progress()
         return
@@ -47,11 +47,12 @@ def watching(*, plain_lines: bool, as_json: bool, environ: Mapping[str, str]) ->
             view.echo.on()
 
 
-def _can_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
+def can_live(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Say whether a view that is drawn anew can be shown there."""
     return stream.isatty() and not environ.get("NO_COLOR")
 
 
-class _Echo:
+class Echo:
     """Keeps what is typed (a ^C too) off the screen while a view stands: it would move the cursor, and the view."""
 
     def __init__(self) -> None:
@@ -73,7 +74,7 @@ class _Echo:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, how)
 
 
-class _Lasting:
+class Lasting:
     """A stream that may go away (the terminal is closed) while the run goes on."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -109,7 +110,7 @@ class LiveView(Progress):
         """Whether the panel was taken away for them."""
         self.live: Live | None = None
         """What shows the panel."""
-        self.echo = _Echo()
+        self.echo = Echo()
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

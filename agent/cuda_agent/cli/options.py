@@ -38,6 +38,10 @@ Target = Annotated[
     Literal["auto", "cpu", "cuda"] | None,
     typer.Option(help="Kernels in CUDA C++ or, for the CPU, in C++. (default: cuda where there is a GPU and nvcc)"),
 ]
+Gpu = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER|UUID", help="The one GPU to use, as nvidia-smi names it. (default: the first)"),
+]
 Python = Annotated[
     Path | None,
     typer.Option(

@@ -12,11 +12,13 @@ from cuda_agent.terminal import plain
 
 
 def show(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as its last line named it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of a batch.")],
     transcript: Annotated[bool, typer.Option("--transcript", help="Every message, call and verdict.")] = False,
     as_json: options.AsJson = False,
 ) -> int:
-    """Say how a run ended; with --transcript also everything that was said and done in it."""
+    """Say how a run ended, with --transcript also what was said and done in it; or how a batch stands."""
+    if (run / "batch.json").exists():
+        return _show_batch(run, as_json=as_json)
     from cuda_agent.cli.transcript import lines  # heavy: only when something is shown
     from cuda_agent.history import read_history
     from cuda_agent.run_dir import RunDir, load_document
@@ -37,4 +39,16 @@ def show(
     print(plain(summary.run_text(document, run)))
     if told := summary.performance_lines(document.get("result") or {}):
         print(plain("\nWhere the time goes:\n" + "\n".join(told)))
+    return 0
+
+
+def _show_batch(folder: Path, *, as_json: bool) -> int:
+    from cuda_agent.batch.reporting import read  # heavy: only when a batch is shown
+
+    results = read(folder)
+    if as_json:
+        print(json.dumps({**results.document, "batch": str(folder)}, ensure_ascii=False, default=str))
+    else:
+        standing = f"Status:   {results.document['status']}; a line an operator: {folder / 'results.md'}"
+        print(plain(f"{results.summary}\n{standing}"))
     return 0

@@ -10,7 +10,7 @@ from cuda_agent.sandbox.docker import image as images
 from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.engine import Engine, connect
 from cuda_agent.sandbox.docker.failures import INSTEAD
-from cuda_agent.sandbox.docker.gpus import Gpu, listed
+from cuda_agent.sandbox.gpus import Gpu, listed
 from cuda_agent_tools.sandbox import SandboxError
 
 CONNECT_TIMEOUT_S = 10.0

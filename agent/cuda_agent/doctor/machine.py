@@ -11,8 +11,8 @@ from cuda_agent.config import KEY_VARIABLES
 from cuda_agent.doctor.check import Check, absent, fine, problem
 from cuda_agent.errors import ConfigError
 from cuda_agent.sandbox.confinement import Found, find_confinement
-from cuda_agent.sandbox.docker.gpus import Gpu, listed
 from cuda_agent.sandbox.environment import sandbox_environment
+from cuda_agent.sandbox.gpus import Gpu, listed
 from cuda_agent.sandbox.python import SandboxPython, find_python
 from cuda_agent.sandbox.target import choose_target
 

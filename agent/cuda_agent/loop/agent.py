@@ -147,7 +147,7 @@ class Agent:
             return work()
         except ModelError as error:
             # A model that was waited for until the end did not fail.
-            return Stop(StopReason.TIME_LIMIT if self._late() else StopReason.MODEL_ERROR, str(error))
+            return Stop(StopReason.TIME_LIMIT if self._late() else StopReason.MODEL_ERROR, str(error), error.kind)
         except SandboxLost as error:
             return Stop(StopReason.SANDBOX_LOST, str(error))
         except JudgeTimeout as error:

@@ -43,6 +43,8 @@ class Stop:
 
     reason: StopReason
     detail: str = ""
+    kind: str = ""
+    """What failed, in one word, where the model's provider did (authentication, quota, ...)."""
 
 
 @dataclass(frozen=True)

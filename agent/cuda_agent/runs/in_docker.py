@@ -4,20 +4,22 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import DiskError
 from cuda_agent.judging import serve_command
-from cuda_agent.runs.place import Place
-from cuda_agent.sandbox.docker import gpus, orphans
+from cuda_agent.runs.place import Place, chosen_lines
+from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.container import Container, Spec
 from cuda_agent.sandbox.docker.copying import copy_workspace
 from cuda_agent.sandbox.docker.engine import TIMEOUT_S, connect
 from cuda_agent.sandbox.docker.image import BUILD, Image, find, state
 from cuda_agent.sandbox.docker.layout import JUDGE_HOME, JUDGE_SOCKET, MODEL, PYTHON, TRUSTED, WORKSPACE, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
+from cuda_agent.sandbox.gpus import Gpu, chosen, listed
+from cuda_agent.sandbox.locks import PLACES, Locks, find_locks
 from cuda_agent.sandbox.service import SOCKET_VARIABLE, JudgeService
 from cuda_agent_tools.sandbox import SandboxError, SandboxLost
 
@@ -48,42 +50,46 @@ def choose_docker(settings: Settings, *, asked: bool) -> Place | str:
         return ""
     there = state(image)
     if image is not None and there == "ready":
-        devices = gpus.visible(gpus.listed(), os.environ) if on_this_machine else []
-        return place_in(image, devices, settings, asked=asked)
+        if not on_this_machine:
+            return place_in(image, None, settings, Locks(str(PLACES[0])), asked=asked)
+        gpu = None if settings.target == "cpu" else chosen(listed(), os.environ, settings.gpu)
+        return place_in(image, gpu, settings, find_locks(os.environ), asked=asked)
     if asked:
         problem = "is not there" if there == "missing" else "was built by another version"
         raise ConfigError(f"The image {settings.image!r} of the sandbox {problem}: run {BUILD}.")
     return "" if there == "missing" else f" (not docker: its image is of another version; {BUILD})"
 
 
-def place_in(image: Image, devices: list[str], settings: Settings, *, asked: bool) -> Place | str:
-    """Return the place that an image makes with these GPUs, or why it is none where nobody asked for it.
+def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *, asked: bool) -> Place | str:
+    """Return the place that an image makes with this GPU, or why it is none where nobody asked for it.
 
     Raises:
         ConfigError: it was asked for, and the target is not there.
     """
-    missing = _missing_for_cuda(image, devices)
+    missing = _missing_for_cuda(image, gpu)
     if settings.target == "cuda" and missing and not asked:
         return f" (not docker: {missing})"
     if settings.target == "cuda" and missing:
         raise ConfigError(f"The target cuda is not ready: {missing}; use --target cpu or change that.")
     cuda = settings.target == "cuda" or (settings.target == "auto" and not missing)
-    why = f"{len(devices)} GPU and nvcc {image.nvcc}" if cuda else missing if settings.target == "auto" else "asked for"
+    why = f"{gpu.name} and nvcc {image.nvcc}" if cuda and gpu else missing if settings.target == "auto" else "asked for"
+    name: Literal["cpu", "cuda"] = "cuda" if cuda else "cpu"
     sandbox = f"sandbox docker: image {settings.image}, Python {image.python} with torch {image.torch}, no network"
     return Place(
         "docker",
         PYTHON,
-        "cuda" if cuda else "cpu",
+        name,
         False,
-        (sandbox, f"target {'cuda' if cuda else 'cpu'}: {why}"),
+        chosen_lines(sandbox, f"target {name}: {why}", gpu if cuda else None, locks),
         image=image.id,
-        gpus=tuple(devices) if cuda else (),
+        gpu=gpu.uuid if cuda and gpu else "",
+        locks=locks.path,
         judge_home=JUDGE_HOME,
     )
 
 
-def _missing_for_cuda(image: Image, devices: list[str]) -> str:
-    if not devices:
+def _missing_for_cuda(image: Image, gpu: Gpu | None) -> str:
+    if gpu is None:
         return "nvidia-smi lists no GPU that may be used"
     if not image.cuda:
         return "the image's torch is for the CPU"
@@ -116,7 +122,8 @@ def entered(place: Place, *, workspace: Path) -> Iterator[tuple[DockerSandbox, D
     engine = connect(os.environ)
     try:
         orphans.remove(engine)
-        spec = Spec(place.image, limits(engine.info()), run=workspace.parent.name, gpus=place.gpus)
+        gpus = (place.gpu,) if place.gpu else ()
+        spec = Spec(place.image, limits(engine.info()), run=workspace.parent.name, gpus=gpus, locks=place.locks)
         container = Container(engine, spec)
         cuda = place.target == "cuda"
         model = DockerSandbox(container, MODEL, cuda=cuda, extra_env={SOCKET_VARIABLE: JUDGE_SOCKET})

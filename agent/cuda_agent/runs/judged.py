@@ -33,7 +33,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
         inside = stack.enter_context(opened(place, workspace=workspace))
         stack.callback(signals.shield)
         client = Judge(inside.trusted, python=place.python, judge_home=place.judge_home)
-        client.install(operator, Rules.of(settings, place.target))
+        client.install(operator, Rules.of(settings, place.target, locks=place.locks_inside))
         listener.on_event(StageStarted(0, "final verdict"))
         report = client.final_verdict(submission, on_output=listener.on_output)
     if report.status == "operator_error":

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from cuda_agent.config import Settings
+from cuda_agent.errors import ConfigError
 from cuda_agent.sandbox.confinement import Confinement, find_confinement
+from cuda_agent.sandbox.docker.layout import LOCKS
 from cuda_agent.sandbox.environment import sandbox_environment
+from cuda_agent.sandbox.gpus import Gpu, chosen, listed
+from cuda_agent.sandbox.locks import Locks, find_locks
 from cuda_agent.sandbox.python import find_python
 from cuda_agent.sandbox.target import choose_target
 
@@ -29,24 +33,36 @@ class Place:
     """Of `local`, where this machine can."""
     image: str = ""
     """Of `docker`: the id of the image."""
-    gpus: tuple[str, ...] = ()
-    """Of `docker`: the devices that the container is handed."""
+    gpu: str = ""
+    """The UUID of the one GPU that is used; "" on `cpu` and where it is left to CUDA."""
+    locks: str = ""
+    """The directory of the machine's locks; "" where there is none."""
     judge_home: str | None = None
     """Where the judge stands in there; None where it has to be brought along."""
 
     @property
     def described(self) -> dict[str, str]:
         """What run.json says of it."""
-        return {"sandbox": self.kind, "python": self.python, "target": self.target}
+        gpu = {"gpu": self.gpu} if self.gpu else {}
+        return {"sandbox": self.kind, "python": self.python, "target": self.target, **gpu}
+
+    @property
+    def locks_inside(self) -> str | None:
+        """Where the judge finds the locks."""
+        return (LOCKS if self.kind == "docker" else self.locks) if self.locks else None
 
 
 def choose(settings: Settings) -> Place:
     """Find what can be run here, and what it can build for.
 
     Raises:
-        ConfigError: the chosen sandbox or target is not there.
+        ConfigError: the chosen sandbox, target or GPU is not there.
         SandboxError: `docker` was asked for and no daemon can be used.
     """
+    if settings.gpu is not None and settings.target == "cpu":
+        raise ConfigError(f"--gpu {settings.gpu} names a GPU, and the target is cpu; leave one of them out.")
+    if settings.gpu is not None:
+        settings = settings.model_copy(update={"target": "cuda"})
     if settings.sandbox == "local":
         return _local(settings)
     asked = settings.sandbox == "docker"
@@ -66,13 +82,32 @@ def may_have_docker(environ: Mapping[str, str]) -> bool:
 
 
 def _local(settings: Settings, note: str = "") -> Place:
-    python = find_python(settings.python)
-    env = sandbox_environment(python.path, Path("state"), host=os.environ)
+    gpu = None if settings.target == "cpu" else chosen(listed(), os.environ, settings.gpu)
+    host = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu.uuid} if gpu else {})}
+    python = find_python(settings.python, host=host)
+    env = sandbox_environment(python.path, Path("state"), host=host)
     target = choose_target(python, env=env, asked=settings.target)
+    if target.name == "cpu":
+        gpu = None
     found = find_confinement(python.path, env, gpu=target.name == "cuda")
     sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)}), {found.why}"
-    choices = (sandbox + note, f"target {target.name}: {target.reason}")
-    return Place("local", str(python.path), target.name, True, choices, found.confinement)
+    locks = find_locks(os.environ)
+    choices = chosen_lines(sandbox + note, f"target {target.name}: {target.reason}", gpu, locks)
+    return Place(
+        "local",
+        str(python.path),
+        target.name,
+        True,
+        choices,
+        found.confinement,
+        gpu=gpu.uuid if gpu else "",
+        locks=locks.path,
+    )
+
+
+def chosen_lines(sandbox: str, target: str, gpu: Gpu | None, locks: Locks) -> tuple[str, ...]:
+    """Return what a person is told of the choices."""
+    return (sandbox, f"{target}; {gpu.described}" if gpu else target, *([locks.note] if locks.note else []))
 
 
 def _short(path: Path) -> str:

@@ -35,6 +35,7 @@ class Record:
             "exit_code": None,
             "error": None,
             "usage": None,
+            "held": {},
             "result": None,
         }
         run.save(self.document)
@@ -63,6 +64,12 @@ class Record:
         self.document["environment"] = dict(environment)
         self._run.save(self.document)
 
+    def used(self, held: Mapping[str, float]) -> None:
+        """Add what the judge held and waited for, in seconds by kind; saved with the next change of the status."""
+        before = self.document.get("held") or {}
+        total = {kind: round(before.get(kind, 0.0) + held.get(kind, 0.0), 3) for kind in {**before, **held}}
+        self.document["held"] = total
+
     def reached(self, turns: int, usage: Sequence[Usage], best: Candidate | None) -> None:
         """Note where the loop stands; saved with the next change of the status."""
         self.document |= {"turns": turns, "usage": _sum(usage), "result": _result(best, self._run.best)}
@@ -70,7 +77,8 @@ class Record:
     def finish(self, stop: Stop) -> None:
         """Say how the loop ended."""
         status = "interrupted" if stop.reason.exit_code == 130 else "failed" if stop.reason.exit_code == 3 else "done"
-        self.document["stop"] = {"reason": str(stop.reason), "detail": stop.detail}
+        kind = {"kind": stop.kind} if stop.kind else {}
+        self.document["stop"] = {"reason": str(stop.reason), "detail": stop.detail, **kind}
         self._end(status, stop.reason.exit_code)
 
     def fail(self, message: str, exit_code: int) -> None:

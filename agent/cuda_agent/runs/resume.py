@@ -30,7 +30,7 @@ from cuda_agent.trajectory import Listener, MessageAdded, Resumed, Rewound, RunS
 from cuda_agent.workspace import SHELL_FILE, submission_of
 
 OF_THE_MODEL = ("model", "api_base", "api_key_env", "temperature", "reasoning_effort", "context_tokens")
-CHANGEABLE = (*OF_THE_MODEL, "max_turns", "time_limit_s", "polish", "python")
+CHANGEABLE = (*OF_THE_MODEL, "max_turns", "time_limit_s", "polish", "gpu", "python")
 """Settings that may differ from those of the run's start; the rules of its verdicts may not."""
 
 

@@ -46,8 +46,11 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
             workspace=workspace,
             state_dir=state,
             python=Path(place.python),
-            extra_env=environment(str(state)) | {SOCKET_VARIABLE: f"{state}/{SOCKET}"},
+            extra_env=environment(str(state))
+            | {SOCKET_VARIABLE: f"{state}/{SOCKET}"}
+            | ({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {}),
             confinement=place.confinement,
+            shared=(place.locks,) if place.locks else (),
         )
         command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
         service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}")

@@ -160,7 +160,13 @@ class _Work:
     ) -> Stop:
         begin = self.beginning
         judge = self.judge(place.trusted, python=begin.place.python, judge_home=begin.place.judge_home)
-        rules = Rules.of(begin.settings, begin.place.target, model_shares_uid=begin.place.model_shares_uid)
+        home = begin.place
+        rules = Rules.of(
+            begin.settings,
+            home.target,
+            model_shares_uid=home.model_shares_uid,
+            locks=home.locks_inside,
+        )
         judge.install(begin.operator, rules)
         judge.served = place.serve_judge()
         opening = Opening(begin, place.sandbox, snapshots)
@@ -176,6 +182,8 @@ class _Work:
         try:
             self.drive(session)
         finally:
+            with suppress(SandboxError):  # it may be gone, and the records with it
+                begin.record.used(judge.held())
             begin.record.reached(session.agent.turn, session.agent.usage, session.referee.best)
         return session.agent.stop or Stop(StopReason.INTERRUPTED)
 
@@ -226,5 +234,6 @@ class _Work:
         report = judge.analyze(timeout_s=timeout_s, on_output=self.listener.on_output)
         if report.status in _UNUSABLE:
             raise OperatorError(f"{str(begin.operator.path)!r} cannot be used: {report.reason}")
+        begin.record.used(report.held)
         begin.record.screened(report.environment)
         return report

@@ -64,12 +64,13 @@ class Confinement:
         workspace: str,
         state_dir: str,
         readable: Iterable[str] = (),
+        writable: Iterable[str] = (),
         options: Iterable[str] = ("--unshare-pid",),
     ) -> list[str]:
         """Return the words that run `argv` confined.
 
-        `readable` names files that it needs beside its folders, `options` says which PID namespace it gets (by default
-        one of its own, which ends with it). Descriptors are passed on.
+        `readable` and `writable` name what it needs beside its folders, `options` says which PID namespace it gets (by
+        default one of its own, which ends with it). Descriptors are passed on.
         """
         temporary = os.path.join(state_dir, "tmp")
         words = [self.bwrap, *options, "--die-with-parent", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
@@ -85,7 +86,7 @@ class Confinement:
             words += ["--bind", temporary, folder]
         for path in (*self.shown, *readable):
             words += ["--ro-bind", path, path]
-        for path in (state_dir, workspace):
+        for path in (*writable, state_dir, workspace):
             words += ["--bind", path, path]
         for folder in hidden:  # what is written there would be gone with the command
             words += ["--remount-ro", folder]

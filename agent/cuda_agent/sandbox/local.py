@@ -36,13 +36,18 @@ class LocalSandbox:
         python: Path,
         extra_env: Mapping[str, str] | None = None,
         confinement: Confinement | None = None,
+        shared: Sequence[str] = (),
     ) -> None:
-        """Take absolute or relative paths; `python` is the interpreter that `python3` is to be inside."""
+        """Take absolute or relative paths; `python` is the interpreter that `python3` is to be inside.
+
+        `shared` are folders of the machine that can be written to also where commands are confined.
+        """
         self.workspace = os.path.realpath(workspace)  # what commands find as their own directory
         self.state_dir = os.path.realpath(state_dir)
         self.python = os.path.abspath(python)  # not resolved: a virtual environment is found by its own path
         self._extra_env = dict(extra_env or {})
         self._confinement = confinement
+        self._shared = tuple(shared)
         self._namespace: PidNamespace | None = None
         self._env: dict[str, str] = {}
         self._running: set[Supervised] = set()
@@ -143,6 +148,7 @@ class LocalSandbox:
             workspace=self.workspace,
             state_dir=self.state_dir,
             readable=[str(SUPERVISOR)],
+            writable=self._shared,
             options=space.options,
         )
 

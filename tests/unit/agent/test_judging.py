@@ -44,7 +44,7 @@ def sandbox(tmp_path: Path) -> FakeSandbox:
 def judge(sandbox: FakeSandbox, operator: Operator) -> Judge:
     client = Judge(sandbox, python=sys.executable)
     settings = Settings(operator=operator.path, precision="tf32", libraries="any")
-    client.install(operator, Rules.of(settings, "cpu", model_shares_uid=True))
+    client.install(operator, Rules.of(settings, "cpu", model_shares_uid=True, locks="/run/lock/here"))
     return client
 
 
@@ -65,6 +65,7 @@ def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: J
         "libraries": "any",
         "output_lifetime": "held",
         "model_shares_uid": True,
+        "locks": "/run/lock/here",
     }
     assert list(Path(sandbox.workspace).iterdir()) == []
 

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from judging import Answer, invoke, model_new
+from judging import SCALE, Answer, Judge, invoke, model_new
 
 from cuda_agent_judge.report import Report
 
@@ -153,3 +153,14 @@ def get_inputs():
     (tmp_path / "workspace" / "model_new.py").write_text(model_new("return x * 2.5"))
     answer = invoke(tmp_path / "session", tmp_path / "workspace", "verify", tmp_path / "report.json")
     assert answer.report.status == "correct", answer.report
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"), [("os.abort()", "killed by SIGABRT"), ("os._exit(0)", "left with exit code 0")]
+)
+def test_an_operator_that_ends_its_own_process_is_refused_and_not_the_judges_fault(
+    judge: Judge, ending: str, words: str
+) -> None:
+    answer = judge(None, operator=SCALE.replace("return torch.relu(x)", f"import os; {ending}"), command="analyze")
+    assert (answer.report.status, answer.code) == ("operator_error", 2)
+    assert words in answer.report.reason

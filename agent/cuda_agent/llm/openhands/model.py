@@ -78,7 +78,7 @@ class OpenHandsModel:
         text = self._redactor.text(sentence(failure, self._options.where))
         if failure.kind is Kind.REFUSED:
             return Reply(refusal=self._redactor.text(failure.said), finish_reason="content_filter")
-        raise ContextOverflow(text) if failure.kind is Kind.OVERFLOW else ModelError(text)
+        raise ContextOverflow(text) if failure.kind is Kind.OVERFLOW else ModelError(text, failure.kind)
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Reply:
         self._loaded()

@@ -19,7 +19,7 @@ from docker.types import DeviceRequest
 from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.docker.engine import ERRORS, Engine
 from cuda_agent.sandbox.docker.execution import Execution, StreamEnded
-from cuda_agent.sandbox.docker.layout import RUN_COMMAND, WORKSPACE, Limits, mounts
+from cuda_agent.sandbox.docker.layout import LOCKS, RUN_COMMAND, WORKSPACE, Limits, mounts
 from cuda_agent.sandbox.docker.owner import Owner
 from cuda_agent_tools.sandbox import ExecResult, SandboxError, SandboxLost
 
@@ -40,6 +40,8 @@ class Spec:
     """A name for people, on a label."""
     gpus: tuple[str, ...] = ()
     """UUIDs (or whatever the NVIDIA toolkit knows a device by); none unless they are asked for."""
+    locks: str = ""
+    """The directory of the machine's locks, as the daemon finds it; without it nothing of the host is in there."""
 
 
 def host_config(api: Any, spec: Spec) -> dict[str, Any]:
@@ -62,6 +64,7 @@ def host_config(api: Any, spec: Spec) -> dict[str, Any]:
         auto_remove=True,
         restart_policy={"Name": "no"},
         log_config={"Type": "none", "Config": {}},
+        binds=[f"{spec.locks}:{LOCKS}:rw"] if spec.locks else None,
         device_requests=[DeviceRequest(device_ids=list(spec.gpus), capabilities=[["gpu", "compute", "utility"]])]
         if spec.gpus
         else None,

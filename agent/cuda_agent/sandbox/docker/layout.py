@@ -34,6 +34,8 @@ MODEL = User(MODEL_UID, "sandbox", "/home/sandbox", "/var/lib/sandbox", "/tmp")
 """For what a model does."""
 TRUSTED = User(0, "root", "/var/lib/cuda-agent", "/var/lib/cuda-agent", "/var/lib/cuda-agent-tmp")
 """For what the host does and for the judge. A submission (uid 65534) reads its sealed copy below `tmp`."""
+LOCKS = f"{TRUSTED.state_dir}/locks"
+"""The machine's locks, in a folder that nobody but root gets into."""
 
 
 @dataclass(frozen=True)

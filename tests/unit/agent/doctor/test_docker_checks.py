@@ -7,8 +7,8 @@ import pytest
 from cuda_agent.doctor.check import State
 from cuda_agent.doctor.docker import checks, image_checks, limits, toolkit, unreachable
 from cuda_agent.sandbox.docker.failures import explained
-from cuda_agent.sandbox.docker.gpus import Gpu
 from cuda_agent.sandbox.docker.image import Image, context_sha256
+from cuda_agent.sandbox.gpus import Gpu
 
 GPU = [Gpu("0", "GPU-1", "H200", "580")]
 

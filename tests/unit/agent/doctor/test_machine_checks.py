@@ -7,7 +7,7 @@ import pytest
 from cuda_agent.doctor.check import Check, State
 from cuda_agent.doctor.machine import disk, gpu, keys, local, nvcc_version, toolkit, torch_cuda
 from cuda_agent.sandbox.confinement import Confinement, Found
-from cuda_agent.sandbox.docker.gpus import Gpu
+from cuda_agent.sandbox.gpus import Gpu
 from cuda_agent.sandbox.python import SandboxPython
 
 GPUS = [Gpu("0", "GPU-1", "NVIDIA H200", "580.1")]

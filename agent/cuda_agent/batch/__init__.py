@@ -1,0 +1,1 @@
+"""Many operators at once: each is an ordinary run in a process and a folder of its own."""

@@ -1,0 +1,43 @@
+"""Which GPU this process and its children see first, by its UUID, without making a context on it."""
+
+import ctypes
+import re
+import uuid
+from collections.abc import Mapping
+
+_WHOLE = re.compile(r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def visible_gpu(environ: Mapping[str, str]) -> str:
+    """Return the UUID ("GPU-...", of a slice "MIG-..."), "" where there is none or it cannot be told.
+
+    Numbers in $CUDA_VISIBLE_DEVICES count in the driver's order, which is not nvidia-smi's: the driver is asked.
+    """
+    named = environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    if _WHOLE.fullmatch(named):
+        return named
+    found = _first_of_driver()
+    return found.replace("GPU-", "MIG-", 1) if named.startswith("MIG-") else found
+
+
+def named(value: object) -> str:
+    """Return a UUID as torch gives it in the way that nvidia-smi writes it."""
+    text = str(value)
+    return text if not text or text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
+
+
+def same(one: str, other: str) -> bool:
+    """Say whether two UUIDs are of one device; of an unknown one that is taken to be so."""
+    return not one or not other or one[4:].lower() == other[4:].lower()
+
+
+def _first_of_driver() -> str:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        ask = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid
+    except (OSError, AttributeError):
+        return ""
+    device, raw = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+    if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
+        return ""
+    return "" if ask(ctypes.byref(raw), device) != 0 else f"GPU-{uuid.UUID(bytes=bytes(raw))}"
