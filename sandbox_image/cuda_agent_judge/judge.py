@@ -1,5 +1,6 @@
 """The judge role: draws seeds, holds the clock and decides; it runs no tensor operation and no submission."""
 
+import contextlib
 import json
 import shutil
 from dataclasses import replace
@@ -53,6 +54,8 @@ class Judgement:
         self._kernels: tuple[CompiledKernel, ...] = ()
         self._enqueue_us: dict[str, float] = {}
         self._slots = Slots(session.target, session.locks)
+        self._small = True
+        """Whether another judgement's tensors fit into the device's memory beside this one's."""
 
     @property
     def accounted(self) -> Report:
@@ -163,6 +166,7 @@ class Judgement:
         if not gpu.same(self._slots.gpu, environment.get("gpu", "")):
             raise JudgeFault(f"the reference runs on {environment['gpu']}, and {self._slots.gpu} was to be used")
         self.report = replace(self.report, environment=environment)
+        self._small = frame.body["sets"] > 1
         return frame.body, frame.fds
 
     def _load(
@@ -209,7 +213,8 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        with self._slots.device.lent(), self._slots.builds.held(), self._phases.stage("compile baseline"):
+        lent = self._slots.device.lent() if self._small else contextlib.nullcontext()
+        with lent, self._slots.builds.held(), self._phases.stage("compile baseline"):
             self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
         with self._phases.stage("baseline"):
             compiled = self._workers.ask_reference(Kind.WARM)
