@@ -14,5 +14,9 @@ class CudaOptions:
     block: int = 256
     items: int = 1
     """Vectors that a thread computes before it goes on."""
+    held: int = 0
+    """Rows that are read more than once stay in shared memory, with so many blocks on a multiprocessor; 0: they do not."""
+    walks: bool = True
+    """Reductions that need each other's results share a walk over their row."""
     tiled: bool = True
     """Transposed inputs go through shared memory."""

@@ -18,15 +18,20 @@ from cuda_agent.llm.builtin.loop_text import (
 from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cuda import CudaRowSource
+from cuda_agent.llm.builtin.row_kernels import RowKernels
 from cuda_agent.llm.builtin.rows import Rows
 
 MAX_32_BIT = 2**31 - 1
+PROCESSORS = 132
+"""Multiprocessors of the GPU, where the analysis does not say."""
 
 
-def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, title: str) -> str:
+def cuda_source(
+    name: str, kernels: Sequence[Kernel], options: CudaOptions, title: str, processors: int = PROCESSORS
+) -> str:
     """Write the whole file: settings, the functions it needs, a kernel and a launcher for each stage."""
     functions = {"memory", "pack"}
-    bodies = [_stage(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
+    bodies = [_stage(f"{name}_{k}", kernel, options, functions, processors) for k, kernel in enumerate(kernels)]
     head = [
         *title.splitlines(),
         "#include <cuda_bf16.h>",
@@ -35,6 +40,8 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
         "",
         "#include <cmath>",
         "#include <cstdint>",
+        "#include <cstring>",
+        "#include <limits>",
         "#include <type_traits>",
         "",
         "#define FN [[maybe_unused]] static __device__ __forceinline__",
@@ -49,7 +56,7 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
         f"[[maybe_unused]] constexpr int kItems = {options.items};",
         "[[maybe_unused]] constexpr int kTile = 32, kTileStep = 8;",
         "",
-        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h"]),
+        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h", "folds_cuda.h", "teams_cuda.h"]),
         "",
         "}  // namespace",
         "",
@@ -57,7 +64,9 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
     return "\n".join([*head, *bodies])
 
 
-def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str]) -> str:
+def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str], processors: int) -> str:
+    if isinstance(nest, Rows) and options.walks:
+        return RowKernels(name, nest, options, functions, processors).text()
     if isinstance(nest, Rows):
         return CudaRowSource(name, nest, options, functions).text()
     if nest.total == 0:

@@ -7,14 +7,17 @@ from cuda_agent.llm.builtin.binding_source import binding_source
 from cuda_agent.llm.builtin.cpu_options import CpuOptions
 from cuda_agent.llm.builtin.cpu_source import cpu_source
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
-from cuda_agent.llm.builtin.cuda_source import cuda_source
+from cuda_agent.llm.builtin.cuda_source import PROCESSORS, cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
+from cuda_agent.llm.builtin.folds import walks_of
 from cuda_agent.llm.builtin.graph import Graph
 from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.nest import Nest
 from cuda_agent.llm.builtin.row_cuda import with_workspace
+from cuda_agent.llm.builtin.row_layout import layout_of
+from cuda_agent.llm.builtin.row_plan import spaced
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan
 
@@ -66,19 +69,31 @@ class Design:
     def kernel(self, variant: Variant) -> str:
         """Return the text of the kernel file."""
         title = f"// {self.summary}\n// variant: {variant.name}"
-        kernels = list(self.kernels)
+        kernels = self.planned(variant)
         if isinstance(variant.options, CudaOptions):
-            return cuda_source(self.name, kernels, variant.options, title)
+            return cuda_source(self.name, kernels, variant.options, title, self.processors)
         return cpu_source(self.name, kernels, variant.options, title)
 
     def files(self, variant: Variant) -> dict[str, str]:
         """Every file of the submission, by its path."""
-        kernels = list(self.kernels)
+        kernels = self.planned(variant)
         return {
             self.kernel_path: self.kernel(variant),
             f"kernels/{self.name}_binding.cpp": binding_source(self.name, kernels, self.target),
             "model_new.py": module_source(self.name, self.graph, self.plan, kernels),
         }
+
+    @property
+    def processors(self) -> int:
+        """Multiprocessors of the GPU."""
+        return int(self.graph.device.get("multiprocessors") or PROCESSORS)
+
+    def planned(self, variant: Variant) -> list[Kernel]:
+        """Return the kernels with the workspaces that a variant needs."""
+        options = variant.options
+        if not isinstance(options, CudaOptions):
+            return list(self.kernels)
+        return [with_space(kernel, options, self.processors) for kernel in self.kernels]
 
     def variants(self) -> Mapping[str, Variant]:
         """By name, the best expected first, the conservative one last."""
@@ -88,10 +103,14 @@ class Design:
 
 def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
     """Plan the kernels."""
-    kernels = plan_kernels(plan)
-    if graph.target == "cuda":
-        kernels = tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
-    return Design(name, summary, graph, plan, kernels)
+    return Design(name, summary, graph, plan, plan_kernels(plan))
+
+
+def with_space(kernel: Kernel, options: CudaOptions, processors: int) -> Kernel:
+    """Return a kernel for cuda with the workspace that it needs."""
+    if not isinstance(kernel, Rows):
+        return kernel
+    return spaced(kernel, options, processors) if options.walks else with_workspace(kernel)
 
 
 def _kernel_bytes(kernel: Kernel) -> int:
@@ -148,6 +167,13 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
 
 
 def _cuda_variants(design: Design) -> list[Variant]:
+    rows = any(isinstance(kernel, Rows) for kernel in design.kernels)
+    idea = "one element a thread at a time: slower, and nothing that could be wrong"
+    plain = Variant(CONSERVATIVE, CudaOptions(vector=False, tiled=False, walks=False), idea)
+    return [*(_cuda_row_variants(design) if rows else _cuda_nest_variants()), plain]
+
+
+def _cuda_nest_variants() -> list[Variant]:
     return [
         Variant("vector", CudaOptions(), "sixteen bytes a load and store where the layout allows it"),
         Variant(
@@ -157,9 +183,21 @@ def _cuda_variants(design: Design) -> list[Variant]:
         ),
         Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
         Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
-        Variant(
-            CONSERVATIVE,
-            CudaOptions(vector=False, tiled=False),
-            "one element a thread at a time: slower, and nothing that could be wrong",
-        ),
     ]
+
+
+def _cuda_row_variants(design: Design) -> list[Variant]:
+    """Rows that are read twice: held or not. Each variant gives another text, or it is left out."""
+    found = [
+        Variant("held", CudaOptions(held=2, items=4, streaming=True), "hold each row in shared memory between its walks, "
+                "two blocks on a multiprocessor: memory is read once"),
+        Variant("held-in-smaller-pieces", CudaOptions(held=4, items=4, streaming=True),
+                "hold each row with four smaller blocks on a multiprocessor: some load while others store"),
+        Variant("walks", CudaOptions(items=4, streaming=True), "read each row once for all of its numbers, four vectors in flight a thread"),
+        Variant("more-in-flight", CudaOptions(items=8, streaming=True), "eight vectors in flight a thread"),
+        Variant("wide-blocks", CudaOptions(items=4, block=512), "blocks of 512 threads"),
+    ]  # fmt: skip
+    held = [with_space(kernel, found[0].options, design.processors) for kernel in design.kernels]
+    if not any(isinstance(k, Rows) and layout_of(k, walks_of(k), found[0].options, design.processors).team for k in held):
+        found = found[2:]
+    return found
