@@ -9,7 +9,7 @@ VARIANTS = 6
 OPERATORS = {
     "softmax": (lambda x: F.softmax(x * 2, -1), r(5, 30011)),
     "log_softmax": (lambda x: F.log_softmax(x, -1) + 1, h(3, 65001)),
-    "layer": (lambda x, w, b: F.layer_norm(x, (40, 1000), w, b), r(3, 40, 1000) + 50, r(40, 1000), r(40, 1000)),
+    "layer": (lambda x, w, b: F.layer_norm(x, (40, 1000), w, b), r(3, 40, 1000) + 5, r(40, 1000), r(40, 1000)),
     "group": (lambda x, w, b: F.group_norm(x, 2, w, b), r(2, 8, 90, 101), r(8), r(8)),
     "shifted": (lambda x: F.softmax(x[:, 3:-2], 1), r(3, 29990)),
     "spread": (lambda x: (x.var(1), x.mean(1), x.amax(1)), r(2, 100003) * 2 + 1000),
