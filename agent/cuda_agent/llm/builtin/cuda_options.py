@@ -15,7 +15,7 @@ class CudaOptions:
     items: int = 1
     """Vectors that a thread computes before it goes on."""
     held: int = 0
-    """Rows that are read more than once stay in shared memory, with so many blocks on a multiprocessor; 0: they do not."""
+    """Rows that are read more than once stay in shared memory, so many blocks on a multiprocessor; 0: they do not."""
     walks: bool = True
     """Reductions that need each other's results share a walk over their row."""
     tiled: bool = True

@@ -9,15 +9,14 @@ from cuda_agent.llm.builtin.cpu_source import cpu_source
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.cuda_source import PROCESSORS, cuda_source
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES
-from cuda_agent.llm.builtin.folds import walks_of
 from cuda_agent.llm.builtin.graph import Graph
 from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.nest import Nest
 from cuda_agent.llm.builtin.row_cuda import with_workspace
-from cuda_agent.llm.builtin.row_layout import layout_of
 from cuda_agent.llm.builtin.row_plan import spaced
+from cuda_agent.llm.builtin.row_variants import row_ways
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan
 
@@ -170,7 +169,12 @@ def _cuda_variants(design: Design) -> list[Variant]:
     rows = any(isinstance(kernel, Rows) for kernel in design.kernels)
     idea = "one element a thread at a time: slower, and nothing that could be wrong"
     plain = Variant(CONSERVATIVE, CudaOptions(vector=False, tiled=False, walks=False), idea)
-    return [*(_cuda_row_variants(design) if rows else _cuda_nest_variants()), plain]
+    ways = row_ways(design.kernels, design.processors) if rows else []
+    return [
+        *(Variant(way.name, way.options, way.idea) for way in ways),
+        *([] if ways else _cuda_nest_variants()),
+        plain,
+    ]
 
 
 def _cuda_nest_variants() -> list[Variant]:
@@ -184,20 +188,3 @@ def _cuda_nest_variants() -> list[Variant]:
         Variant("wide-blocks", CudaOptions(block=512), "blocks of 512 threads"),
         Variant("more-per-thread", CudaOptions(items=4), "four vectors a thread, loads issued before they are used"),
     ]
-
-
-def _cuda_row_variants(design: Design) -> list[Variant]:
-    """Rows that are read twice: held or not. Each variant gives another text, or it is left out."""
-    found = [
-        Variant("held", CudaOptions(held=2, items=4, streaming=True), "hold each row in shared memory between its walks, "
-                "two blocks on a multiprocessor: memory is read once"),
-        Variant("held-in-smaller-pieces", CudaOptions(held=4, items=4, streaming=True),
-                "hold each row with four smaller blocks on a multiprocessor: some load while others store"),
-        Variant("walks", CudaOptions(items=4, streaming=True), "read each row once for all of its numbers, four vectors in flight a thread"),
-        Variant("more-in-flight", CudaOptions(items=8, streaming=True), "eight vectors in flight a thread"),
-        Variant("wide-blocks", CudaOptions(items=4, block=512), "blocks of 512 threads"),
-    ]  # fmt: skip
-    held = [with_space(kernel, found[0].options, design.processors) for kernel in design.kernels]
-    if not any(isinstance(k, Rows) and layout_of(k, walks_of(k), found[0].options, design.processors).team for k in held):
-        found = found[2:]
-    return found

@@ -173,9 +173,7 @@ def together(fold: Fold, sum_: Sum, kind: Kind, text: str) -> Fold:
 
 def bare(expr: Expr) -> Expr:
     """Return what an expression is without conversions that change nothing in registers."""
-    while (
-        isinstance(expr, Apply) and expr.fn == "convert" and COMPUTED[expr.dtype] == COMPUTED[expr.args[0].dtype]
-    ):
+    while isinstance(expr, Apply) and expr.fn == "convert" and COMPUTED[expr.dtype] == COMPUTED[expr.args[0].dtype]:
         expr = expr.args[0]
     return expr
 

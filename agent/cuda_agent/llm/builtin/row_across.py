@@ -49,7 +49,8 @@ def _earlier(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> list
             f"{fold.state} {name}[V];",
             f"for (int k = threadIdx.y; active && k < {plan.layout.parts}; k += kLines)",
             "#pragma unroll",
-            f"  for (int v = 0; v < V; ++v) {name}[v].merge(get<{fold.state}>({SPACE}{fold.name}, {_slot(plan, 'k')}));",
+            "  for (int v = 0; v < V; ++v)",
+            f"    {name}[v].merge(get<{fold.state}>({SPACE}{fold.name}, {_slot(plan, 'k')}));",
             f"across_fold<kLanes, kLines>({name});",
             *numbers_text(fold, lanes=True),
         ]

@@ -1,8 +1,8 @@
 """A kernel of rows for cuda: its walks, brought into one launch or one each, and the launcher.
 
-A row belongs to a warp, a block, or a team of blocks that hold it in shared memory between its walks. Long rows that are
-not held are cut into parts: each walk is a launch of its own, the states of parts lie in a workspace in between, and the
-later walks go backwards, to begin with what is still in the L2 cache.
+A row belongs to a warp, a block, or a team of blocks that hold it in shared memory between its walks. Long rows that
+are not held are cut into parts: each walk is a launch of its own, the states of parts lie in a workspace in between, and
+the later walks go backwards, to begin with what is still in the L2 cache.
 """
 
 from collections.abc import Sequence
@@ -63,9 +63,8 @@ class RowKernels:
                 return [f"launch_held({kernel}, {self.rows.count}, {rest}, stream, {self.arguments});"]
             self.functions.add("launch_teams")
             teams = f"{layout.team}, {MAX_BLOCKS // layout.team}"
-            return [
-                f"launch_teams({kernel}, {self.rows.count}, {teams}, {rest}, {plan.meetings}, stream, {self.arguments});"
-            ]
+            given = f"{kernel}, {self.rows.count}, {teams}, {rest}, {plan.meetings}, stream, {self.arguments}"
+            return [f"launch_teams({given});"]
         if layout.across:
             return self._across_launches(plan, groups)
         blocks = [-(-self.rows.count // layout.threads[1]) * pieces_of(plan, group) for group in groups]

@@ -76,7 +76,7 @@ def home(walk: Walk, access: Access) -> tuple[object, ...] | None:
 
 
 def reach(index: Index, rows: int, lane: int) -> Reach:
-    """Say how an access is read; its first `rows` dimensions are the row's, `lane` runs from one element to the next."""
+    """Say how an access is read; its first `rows` dimensions are the row's, `lane` goes from element to element."""
     columns = [step for k, step in enumerate(index.strides) if k >= rows]
     if not any(columns):
         return "row"
@@ -185,9 +185,6 @@ def held_layout(rows: Rows, walks: Sequence[Walk], options: CudaOptions, process
         range(least, min(slots, least + least // 2 + 1) + 1) if least > 1 else [1],
         key=lambda size: (-(slots // size * size), size),
     )
-    chunk = -(-(-(-width // team)) // 64) * 64
-    threads = 1024 // options.held if chunk >= 4096 else 256
-    threads = max(128, min(512, threads))
-    if width >= 1 << 30:
-        return None
+    chunk = -(-width // (team * 64)) * 64
+    threads = max(128, min(512, 1024 // options.held)) if chunk >= 4096 else 256
     return Layout(False, (threads, 1), unroll_for(chunk, threads, options.items), 1, team, chunk, held=tuple(homes))

@@ -1,7 +1,7 @@
 """The innermost piece of a row kernel for cuda: load a few vectors, compute, take into states or store.
 
-A step is a lambda over `U` vectors of `V` elements each. Along a row the vectors are `spacing` columns apart; across rows
-they are those of `U` columns, and each of the `V` lanes has states of its own.
+A step is a lambda over `U` vectors of `V` elements each. Along a row the vectors are `spacing` columns apart; across
+rows they are those of `U` columns, and each of the `V` lanes has states of its own.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from cuda_agent.llm.builtin.loop_text import step_text, stored
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.row_layout import Layout, Reach, accesses_of, home, reach
 from cuda_agent.llm.builtin.row_text import split_text
-from cuda_agent.llm.builtin.rows import Rows, Write
+from cuda_agent.llm.builtin.rows import Rows
 
 MAX_32_BIT = 2**31 - 1
 SLACK = 1 << 24
@@ -45,7 +45,9 @@ class Steps:
         self.outer_rows = tuple(range(self.count - 1 if layout.across else self.count))
         self.columns = tuple(range(self.count, len(walk.sizes)))
         self.accesses = accesses_of(walk, rows)
-        self.places = {access: self._place(access.name, access.index, access.buffer.spec.dtype) for access in self.accesses}
+        self.places = {
+            access: self._place(access.name, access.index, access.buffer.spec.dtype) for access in self.accesses
+        }
         self.written = [(w, self._place(f"to_{k}", w.place, w.buffer.spec.dtype)) for k, w in enumerate(walk.writes)]
         self.kind = self._kind()
 
@@ -129,7 +131,9 @@ class Steps:
             if place.reach == "row":
                 kind = STORED[place.dtype]
                 if self.layout.across and place.index.strides[self.lane] == 1:
-                    lines.append(f"const auto row_{place.name} = *reinterpret_cast<const Pack<{kind}, V>*>({place.name});")
+                    lines.append(
+                        f"const auto row_{place.name} = *reinterpret_cast<const Pack<{kind}, V>*>({place.name});"
+                    )
                 elif not self.layout.across or place.index.strides[self.lane] == 0:
                     lines.append(f"const {kind} row_{place.name} = *{place.name};")
         return lines
@@ -138,7 +142,11 @@ class Steps:
         """Write the lambda."""
         emitted = self._emitted()
         across = self.layout.across
-        lambda_args = "auto unroll, const I first_column" if across else "auto unroll, auto vector, const I first_column, const I spacing"
+        lambda_args = (
+            "auto unroll, const I first_column"
+            if across
+            else "auto unroll, auto vector, const I first_column, const I spacing"
+        )
         sizes = "constexpr int U = decltype(unroll)::value;"
         if not across:
             sizes = "constexpr int U = decltype(unroll)::value, V = decltype(vector)::value;"
@@ -283,5 +291,3 @@ class Steps:
             else:
                 lines.append(f"state_{fold.name}.take({', '.join(values)});")
         return lines
-
-

@@ -17,7 +17,10 @@ OPERATORS = {
     "place": (lambda x: (x.argmax(1), x.argmin(0), x.max(1)), i(4, 20001)),
     "down": (lambda x: (x.amax(1), x.argmax(1), x.logsumexp(1)), r(2, 3000, 33)),
     "rms": (lambda x: x / torch.sqrt(x.pow(2).mean(1, keepdim=True) + 1e-5), r(2, 64, 12, 16)),
-    "odd": (lambda x: (x.log().argmax(1), torch.logsumexp(x.log() * 0 - torch.inf, 1), F.softmax(x.log(), 1)), r(2, 20001)),
+    "odd": (
+        lambda x: (x.log().argmax(1), torch.logsumexp(x.log() * 0 - torch.inf, 1), F.softmax(x.log(), 1)),
+        r(2, 20001),
+    ),
     "both": (lambda x, y: F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="sum"), r(3, 20002), r(3, 20002)),
 }
 CASES = {f"{name}{k}": (L(f), list(ins)) for name, (f, *ins) in OPERATORS.items() for k in range(VARIANTS)}
