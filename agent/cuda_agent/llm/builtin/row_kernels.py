@@ -1,8 +1,8 @@
 """A kernel of rows for cuda: its walks, brought into one launch or one each, and the launcher.
 
 A row belongs to a warp, a block, or a team of blocks that hold it in shared memory between its walks. Long rows that
-are not held are cut into parts: each walk is a launch of its own, the states of parts lie in a workspace in between, and
-the later walks go backwards, to begin with what is still in the L2 cache.
+are not held are cut into parts: each walk is a launch of its own, the states of parts lie in a workspace in between,
+and the later walks go backwards, to begin with what is still in the L2 cache.
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.nest import Nest
-from cuda_agent.llm.builtin.row_layout import Layout
 from cuda_agent.llm.builtin.row_plan import plan_of
 from cuda_agent.llm.builtin.rows import Rows
 
@@ -45,7 +44,7 @@ WALKS = [
 
 def row_ways(kernels: Sequence[Kernel], processors: int) -> list[Way]:
     """Return the ways, without those that come to the same layouts as an earlier one."""
-    found: dict[tuple[Layout | Nest | tuple[object, ...], ...], Way] = {}
+    found: dict[tuple[object, ...], Way] = {}
     for way in [*HELD, *WALKS]:
         layouts = [plan_of(k, way.options, processors).layout for k in kernels if isinstance(k, Rows) and k.total]
         if way in HELD and not any(layout.team for layout in layouts):
