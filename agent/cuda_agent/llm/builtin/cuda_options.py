@@ -18,5 +18,9 @@ class CudaOptions:
     """Rows that are read more than once stay in shared memory, so many blocks on a multiprocessor; 0: they do not."""
     walks: bool = True
     """Reductions that need each other's results share a walk over their row."""
+    warp: int = 1024
+    """Rows up to this long belong to one warp, where there are enough of them."""
+    fast_math: bool = False
+    """Exponentials and extremes of float in one instruction."""
     tiled: bool = True
     """Transposed inputs go through shared memory."""

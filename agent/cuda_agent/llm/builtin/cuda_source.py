@@ -32,6 +32,8 @@ def cuda_source(
     """Write the whole file: settings, the functions it needs, a kernel and a launcher for each stage."""
     functions = {"memory", "pack"}
     bodies = [_stage(f"{name}_{k}", kernel, options, functions, processors) for k, kernel in enumerate(kernels)]
+    files = ["std_math.h", "ops.h", "memory_cuda.h", "folds_cuda.h", "teams_cuda.h"]
+    files = ["fast_cuda.h", *files] if options.fast_math else files
     head = [
         *title.splitlines(),
         "#include <cuda_bf16.h>",
@@ -56,7 +58,7 @@ def cuda_source(
         f"[[maybe_unused]] constexpr int kItems = {options.items};",
         "[[maybe_unused]] constexpr int kTile = 32, kTileStep = 8;",
         "",
-        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h", "folds_cuda.h", "teams_cuda.h"]),
+        write_prelude(functions, files),
         "",
         "}  // namespace",
         "",

@@ -39,7 +39,7 @@ class _Along:
         self.plan = plan
         self.layout = plan.layout
         self.functions = functions
-        self.warp = plan.layout.threads[1] > 1
+        self.warp = plan.layout.a_row_a_warp
 
     def body(self, group: Sequence[Steps]) -> list[str]:
         layout, count = self.layout, self.plan.rows.count

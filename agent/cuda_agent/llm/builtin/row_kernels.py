@@ -43,11 +43,12 @@ class RowKernels:
         return "\n".join([*lines, "}", ""])
 
     def _kernel(self, plan: RowPlan, number: int, group: Sequence[Steps]) -> list[str]:
-        across = plan.layout.across
+        across, size, blocks = plan.layout.across, plan.layout.size, plan.layout.blocks
+        bounds = f"{size}, {blocks}" if blocks > 1 else str(size)
         body = across_body(plan, group, self.functions) if across else along_body(plan, group, self.functions)
         return [
             *(["template <int V>"] if across else []),
-            f"__global__ void __launch_bounds__({plan.layout.size}) {self.name}_kernel{number}({self.params}) {{",
+            f"__global__ void __launch_bounds__({bounds}) {self.name}_kernel{number}({self.params}) {{",
             *(line if line.startswith("#") else f"  {line}" for line in body),
             "}",
             "",

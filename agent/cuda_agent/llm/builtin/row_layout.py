@@ -12,12 +12,18 @@ from cuda_agent.llm.builtin.graph import dense_strides
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.rows import Rows
 
-WARP_COLUMNS = 1024
-"""Rows up to this long belong to one warp."""
+HELD_COLUMNS = 1024
+"""Rows longer than this are worth being held; shorter ones belong to a warp, and stay in the first-level cache."""
+WARPS = 64
+"""Warps that run at once on a multiprocessor."""
+HELD_THREADS = {1: 1024, 2: 768, 3: 512, 4: 384}
+"""Threads of a block by how many blocks a multiprocessor has: 1536 at once, so that each can have 40 registers."""
 SHARED_BYTES = 227 << 10
 """Shared memory of a multiprocessor that blocks can have (compute capability 9.0)."""
 BLOCK_EXTRA = 3 << 10
 """What a block needs of it beside the row: the system's part, and the states of its warps."""
+TEAMS = 3
+"""Teams at least that run at once: while one waits for its last block, others move memory."""
 PART_COLUMNS = 4096
 """Parts of a row are not shorter than this."""
 TILE_BYTES = 24 << 10
@@ -49,6 +55,14 @@ class Layout:
     """Elements of a vector at most."""
     held: tuple[tuple[object, ...], ...] = ()
     """Which accesses are held in shared memory, by `home`."""
+
+    blocks: int = 1
+    """Blocks that a multiprocessor is to have at least."""
+
+    @property
+    def a_row_a_warp(self) -> bool:
+        """Whether a row belongs to a warp."""
+        return not self.across and self.threads[1] > 1
 
     @property
     def size(self) -> int:
@@ -108,11 +122,12 @@ def layout_of(rows: Rows, walks: Sequence[Walk], options: CudaOptions, processor
     width = max(walk.width for walk in walks)
     if rows.across:
         return across_layout(rows, walks, options, processors)
-    if options.held and width > WARP_COLUMNS:
+    if options.held and width > HELD_COLUMNS:
         held = held_layout(rows, walks, options, processors)
         if held is not None:
             return held
-    if width <= WARP_COLUMNS and rows.count > processors:
+    enough = processors if width <= HELD_COLUMNS else WARPS * processors
+    if width <= options.warp and rows.count > enough:
         return Layout(False, (32, 8), unroll_for(width, 32, options.items), 1, 0, width)
     threads = 128 if width <= 2048 else options.block
     parts, chunk = parts_of(rows.count, width, 8 * processors, threads * 16)
@@ -179,12 +194,17 @@ def held_layout(rows: Rows, walks: Sequence[Walk], options: CudaOptions, process
     budget = SHARED_BYTES // options.held - BLOCK_EXTRA
     slots = options.held * processors
     least = -(-width * item // budget)
-    if least > slots:
+    if least > slots // TEAMS:
         return None
     team = min(
-        range(least, min(slots, least + least // 2 + 1) + 1) if least > 1 else [1],
+        range(least, min(slots // TEAMS, least + least // 2 + 1) + 1) if least > 1 else [1],
         key=lambda size: (-(slots // size * size), size),
     )
     chunk = -(-width // (team * 64)) * 64
-    threads = max(128, min(512, 1024 // options.held)) if chunk >= 4096 else 256
-    return Layout(False, (threads, 1), unroll_for(chunk, threads, options.items), 1, team, chunk, held=tuple(homes))
+    threads = HELD_THREADS[options.held]
+    while threads > 256 and threads * 8 > chunk:
+        threads = -(-threads // 64) * 32
+    blocks = options.held if threads == HELD_THREADS[options.held] else 1
+    return Layout(
+        False, (threads, 1), unroll_for(chunk, threads, options.items), 1, team, chunk, held=tuple(homes), blocks=blocks
+    )

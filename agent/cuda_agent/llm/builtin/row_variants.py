@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.nest import Nest
+from cuda_agent.llm.builtin.row_layout import is_read_again
 from cuda_agent.llm.builtin.row_plan import plan_of
 from cuda_agent.llm.builtin.rows import Rows
 
@@ -19,37 +20,62 @@ class Way:
     idea: str
 
 
-HELD = [
+HELD = (
     Way(
         "held",
-        CudaOptions(held=2, items=4, streaming=True),
-        "hold each row in shared memory between its walks, two blocks on a multiprocessor: memory is read once",
+        CudaOptions(held=4, items=4, streaming=True, fast_math=True),
+        "hold each row in shared memory between its walks, four blocks on a multiprocessor: memory is read once",
     ),
     Way(
-        "held-in-smaller-pieces",
-        CudaOptions(held=4, items=4, streaming=True),
-        "hold each row with four smaller blocks on a multiprocessor: some load while others store",
+        "held-by-fewer",
+        CudaOptions(held=2, items=4, streaming=True, fast_math=True),
+        "hold each row with half as many blocks, each of twice the size: fewer have to wait for each other",
     ),
-]
-WALKS = [
-    Way(
-        "walks",
-        CudaOptions(items=4, streaming=True),
-        "read a row once for all of its numbers, four vectors in flight a thread",
-    ),
-    Way("more-in-flight", CudaOptions(items=8, streaming=True), "eight vectors in flight a thread"),
-    Way("wide-blocks", CudaOptions(items=4, block=512, streaming=True), "blocks of 512 threads"),
-]
+)
+WALKS = Way(
+    "walks",
+    CudaOptions(items=4, streaming=True, fast_math=True),
+    "read a row once for all of its numbers, four vectors in flight a thread",
+)
+WARPS = Way(
+    "warps",
+    CudaOptions(items=4, streaming=True, fast_math=True, warp=4096),
+    "a warp for each row: no thread waits for those of another warp",
+)
+WIDE = Way("wide-blocks", CudaOptions(items=4, block=512, streaming=True, fast_math=True), "blocks of 512 threads")
+FEW = Way(
+    "less-in-flight",
+    CudaOptions(items=2, streaming=True, fast_math=True),
+    "half as many loads in flight a thread: fewer places of memory are open at once",
+)
+MANY = Way("more-in-flight", CudaOptions(items=8, streaming=True, fast_math=True), "eight vectors in flight a thread")
+WAITING = 48
+"""Blocks that can wait for each other without more loss than what is held wins."""
 
 
 def row_ways(kernels: Sequence[Kernel], processors: int) -> list[Way]:
     """Return the ways, without those that come to the same layouts as an earlier one."""
     found: dict[tuple[object, ...], Way] = {}
-    for way in [*HELD, *WALKS]:
+    for way in ordered([kernel for kernel in kernels if isinstance(kernel, Rows)], processors):
         layouts = [plan_of(k, way.options, processors).layout for k in kernels if isinstance(k, Rows) and k.total]
         if way in HELD and not any(layout.team for layout in layouts):
+            continue
+        if way is WARPS and not any(layout.a_row_a_warp for layout in layouts):
             continue
         nests = [k for k in kernels if isinstance(k, Nest)]
         key = (*layouts, *((way.options.block, way.options.items) for _ in nests[:1]))
         found.setdefault(key, way)
     return list(found.values())
+
+
+def ordered(rows: Sequence[Rows], processors: int) -> list[Way]:
+    """Order the ways by how they fared on an H200, by the kind of the largest kernel."""
+    largest = plan_of(max(rows, key=lambda one: one.total), WALKS.options, processors)
+    if largest.layout.across:
+        again = is_read_again([steps.walk for steps in largest.steps], largest.rows)
+        return [WALKS, FEW, WIDE] if again else [FEW, WIDE, WALKS]
+    team = plan_of(largest.rows, HELD[0].options, processors).layout.team
+    walks = [WIDE, WALKS, MANY] if largest.layout.parts > 1 else [WALKS, WARPS, MANY, WIDE]
+    if team > WAITING:
+        return [*walks[:2], *HELD[1:]]
+    return [*HELD, *walks[:3]] if team else walks

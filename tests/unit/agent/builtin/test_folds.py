@@ -64,20 +64,21 @@ def test_a_number_that_needs_all_of_another_has_a_walk_of_its_own() -> None:
 
 
 def test_a_row_is_held_by_as_many_blocks_as_its_bytes_need() -> None:
-    teams = [layout(design_of([64, width], "_softmax.default", [1, False], [64, width]), 2).team for width in WIDTHS]
-    assert teams == [1, 1, 2, 22, 264, 0]
+    widths = [4096, 27000, 50000, 393216, 2000000, 3000000]
+    teams = [layout(design_of([64, width], "_softmax.default", [1, False], [64, width]), 2).team for width in widths]
+    assert teams == [1, 1, 2, 22, 88, 0], "and by none where too few teams would run at once to wait for each other"
 
 
-WIDTHS = [4096, 28000, 50000, 393216, 7000000, 9000000]
-
-
-def test_a_team_never_has_more_blocks_than_run_at_once() -> None:
-    for width in range(30_000, 7_000_000, 333_333):
+def test_a_team_runs_at_once_and_its_blocks_consist_of_warps() -> None:
+    for width in [*range(1_500, 30_000, 3_333), *range(30_000, 7_000_000, 333_333)]:
         for held in (1, 2, 3, 4):
             found = layout(design_of([64, width], "_softmax.default", [1, False], [64, width]), held)
+            assert found.size % 32 == 0
             assert found.team <= held * PROCESSORS
-            assert found.team * found.chunk >= width
-            assert found.chunk * 4 + 32 <= 227 * 1024 // held - 1024
+            if found.team:
+                assert found.size * held <= 2048
+                assert found.team * found.chunk >= width
+                assert found.chunk * 4 + 32 <= 227 * 1024 // held - 1024
 
 
 def test_what_is_read_once_is_not_held() -> None:

@@ -74,7 +74,16 @@ struct Lowest {
   }
   __device__ __forceinline__ void merge(const Lowest& other) { value = op_minimum(value, other.value); }
 };
-//@ moments: chunk
+//@ quotient:
+// Approximate division, for means of which only the distance from each other counts.
+template <typename T>
+FN T quotient(T a, T b) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, float>) return __fdividef(a, b);
+#endif
+  return a / b;
+}
+//@ moments: chunk quotient
 // The sum, and the sum of squares of the distance from the mean: exact in a chunk, then put together by the gap of means.
 template <typename T>
 struct Moments {
@@ -94,8 +103,8 @@ struct Moments {
   __device__ __forceinline__ void merge(const Moments& other) {
     const T both = count + other.count;
     if (count > 0 && other.count > 0) {
-      const T gap = other.value / other.count - value / count;
-      apart = (apart + other.apart) + gap * gap * (count * other.count / both);
+      const T gap = quotient(other.value, other.count) - quotient(value, count);
+      apart = (apart + other.apart) + gap * gap * quotient(count * other.count, both);
     } else {
       apart = apart + other.apart;
     }

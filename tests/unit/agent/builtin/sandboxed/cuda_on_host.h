@@ -37,7 +37,8 @@ inline __nv_bfloat16 __float2bfloat16_rn(float f) { uint32_t u; std::memcpy(&u,&
 
 // Where a number of threads meet: `phase` counts how often all of them were there.
 struct Meeting { unsigned size = 0, here = 0, phase = 0; };
-struct Fiber { ucontext_t context; std::vector<char> stack; bool over = false; };
+constexpr size_t kStack = 32768;
+struct Fiber { ucontext_t context; std::unique_ptr<char[]> stack; bool over = false; };
 struct Block {
   ucontext_t scheduler;
   std::vector<Fiber> fibers;
@@ -81,7 +82,7 @@ inline void run_block(unsigned number, dim3 shape, const std::function<void()>& 
   if (!the_block) {
     the_block = std::make_unique<Block>();
     the_block->fibers.resize(n);
-    for (Fiber& fiber : the_block->fibers) fiber.stack.resize(32768);
+    for (Fiber& fiber : the_block->fibers) fiber.stack.reset(new char[kStack]);
   }
   Block& block = *the_block;
   block.body = body;
@@ -93,8 +94,8 @@ inline void run_block(unsigned number, dim3 shape, const std::function<void()>& 
   for (Fiber& fiber : block.fibers) {
     fiber.over = false;
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, run_fiber, 0);
   }
