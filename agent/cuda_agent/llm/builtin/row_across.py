@@ -15,8 +15,8 @@ def across_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> l
     backwards = plan.layout.parts > 1 and group[0] is not plan.steps[0]
     block = "static_cast<int64_t>(gridDim.x - 1 - blockIdx.x)" if backwards else "static_cast<int64_t>(blockIdx.x)"
     body = [
-        f"[[maybe_unused]] constexpr int kLanes = {lanes}, kLines = {lines}, kUnroll = V > 1 ? {max(1, plan.layout.unroll // 2)} : "
-        f"{plan.layout.unroll};",
+        f"constexpr int kLanes = {lanes}, kLines = {lines};",
+        f"[[maybe_unused]] constexpr int kUnroll = V > 1 ? {max(1, plan.layout.unroll // 2)} : {plan.layout.unroll};",
         f"constexpr int64_t kTiles = ({run} + kLanes * V - 1) / (kLanes * V);",
         f"const int64_t block = {block} / {pieces};",
         f"[[maybe_unused]] const int rank = static_cast<int>({block} % {pieces});",

@@ -61,11 +61,11 @@ class RowKernels:
             rest = f"{layout.size}, {shared}"
             if layout.team == 1:
                 self.functions.add("launch_held")
-                return [f"launch_held({kernel}, {self.rows.count}, {rest}, stream, {self.arguments});"]
+                return [f"launch_held<{kernel}>({self.rows.count}, {rest}, stream, {self.arguments});"]
             self.functions.add("launch_teams")
             teams = f"{layout.team}, {MAX_BLOCKS // layout.team}"
-            given = f"{kernel}, {self.rows.count}, {teams}, {rest}, {plan.meetings}, stream, {self.arguments}"
-            return [f"launch_teams({given});"]
+            given = f"{self.rows.count}, {teams}, {rest}, {plan.meetings}, stream, {self.arguments}"
+            return [f"launch_teams<{kernel}>({given});"]
         if layout.across:
             return self._across_launches(plan, groups)
         blocks = [-(-self.rows.count // layout.threads[1]) * pieces_of(plan, group) for group in groups]

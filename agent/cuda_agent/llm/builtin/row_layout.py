@@ -166,10 +166,11 @@ def across_layout(rows: Rows, walks: Sequence[Walk], options: CudaOptions, proce
         vector = 1 << (vector.bit_length() - 1)
     lines = max(1, min(options.block // lanes, width // 4))
     lines = 1 << (lines.bit_length() - 1)
-    blocks = rows.count // rows.run * -(-rows.run // lanes)
+    tile = lanes * (min(4, vector) if rows.run % 4 == 0 else 1)
+    blocks = rows.count // rows.run * -(-rows.run // tile)
     parts, chunk = 1, width
-    if blocks < 2 * processors and width >= 64 * lines:
-        parts = min(-(-4 * processors // blocks), width // (32 * lines))
+    if blocks < 4 * processors and width >= 32 * lines:
+        parts = min(-(-8 * processors // blocks), width // (16 * lines))
         chunk = -(-width // parts)
         parts = -(-width // chunk)
     unroll = 2 * options.items

@@ -165,25 +165,36 @@ template <int V, typename T>
 static bool aligned(const T* at) { return reinterpret_cast<uintptr_t>(at) % (V * sizeof(T)) == 0; }
 //@ launch_teams:
 // Starts as many teams of `team` blocks as run at once; an error of the launch says that not even one does.
-template <typename... P>
-static void launch_teams(void (*kernel)(P...), int64_t rows, int team, int most, int threads, int bytes, int64_t* counters,
+template <auto kKernel, typename... P>
+static void launch_teams(int64_t rows, int team, int most, int threads, int bytes, int64_t* counters,
                          cudaStream_t stream, P... args) {
-  int device = 0, processors = 0, each = 0;
+  static int known = -1, blocks = 0;
+  int device = 0;
   cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes);
-  int64_t teams = static_cast<int64_t>(each) * processors / team;
+  if (device != known) {
+    int processors = 0, each = 0;
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kKernel, threads, bytes);
+    known = device, blocks = each * processors;
+  }
+  int64_t teams = blocks / team;
   teams = teams < rows ? teams : rows;
   teams = teams < most ? teams : most;
   cudaMemsetAsync(counters, 0, teams * 128, stream);
   void* list[] = {&args...};
-  cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(teams * team)), dim3(threads), list, bytes, stream);
+  cudaLaunchCooperativeKernel(kKernel, dim3(static_cast<unsigned>(teams * team)), dim3(threads), list, bytes, stream);
 }
 //@ launch_held:
-template <typename... P>
-static void launch_held(void (*kernel)(P...), int64_t rows, int threads, int bytes, cudaStream_t stream, P... args) {
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+template <auto kKernel, typename... P>
+static void launch_held(int64_t rows, int threads, int bytes, cudaStream_t stream, P... args) {
+  static int known = -1;
+  int device = 0;
+  cudaGetDevice(&device);
+  if (device != known) {
+    cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    known = device;
+  }
   void* list[] = {&args...};
-  cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(rows)), dim3(threads), list, bytes, stream);
+  cudaLaunchKernel(kKernel, dim3(static_cast<unsigned>(rows)), dim3(threads), list, bytes, stream);
 }
