@@ -121,7 +121,7 @@ template <class F> void launch(dim3 g, dim3 b, F f, bool syncs) {
 inline thread_local std::vector<uint4> shared_memory;
 inline uint4* dynamic_shared() { return shared_memory.data(); }
 enum { cudaDevAttrMultiProcessorCount, cudaFuncAttributeMaxDynamicSharedMemorySize };
-constexpr int kProcessors = 16;
+constexpr int kProcessors = 7;
 inline int cudaGetDevice(int* device) { return *device = 0; }
 inline int cudaDeviceGetAttribute(int* value, int, int) { *value = kProcessors; return 0; }
 template <class K> int cudaFuncSetAttribute(K, int, int) { return 0; }
