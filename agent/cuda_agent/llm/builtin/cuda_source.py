@@ -43,7 +43,6 @@ def cuda_source(
         "#include <cmath>",
         "#include <cstdint>",
         "#include <cstring>",
-        "#include <limits>",
         "#include <type_traits>",
         "",
         "#define FN [[maybe_unused]] static __device__ __forceinline__",

@@ -20,7 +20,7 @@ def across_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> l
         f"constexpr int64_t kTiles = ({run} + kLanes * V - 1) / (kLanes * V);",
         f"const int64_t block = {block} / {pieces};",
         f"[[maybe_unused]] const int rank = static_cast<int>({block} % {pieces});",
-        "const int64_t row = block / kTiles;",
+        "[[maybe_unused]] const int64_t row = block / kTiles;",
         "const int64_t begin = block % kTiles * (kLanes * V) + threadIdx.x * V;",
         f"const bool active = begin < {run};",
         *_earlier(plan, group, functions),

@@ -64,7 +64,7 @@ class _Along:
         return [
             *head,
             *self._memory(),
-            f"const int64_t row = {row};",
+            f"[[maybe_unused]] const int64_t row = {row};",
             f"[[maybe_unused]] const int rank = static_cast<int>({block} % {pieces});",
             *([f"const bool active = row < {count};"] if self.warp else []),
             *self._earlier(group),

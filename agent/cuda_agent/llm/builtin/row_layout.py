@@ -28,6 +28,8 @@ PART_COLUMNS = 4096
 """Parts of a row are not shorter than this."""
 TILE_BYTES = 24 << 10
 """What of a tile stays in the first-level cache beside those of seven other blocks."""
+STATES_BYTES = 40 << 10
+"""Shared memory for the states of a block's lanes: less than 48 KB, which a kernel may have without asking."""
 MAX_BLOCKS = 2112
 """Blocks of teams at most: sixteen on each of 132 multiprocessors."""
 
@@ -159,14 +161,17 @@ def across_layout(rows: Rows, walks: Sequence[Walk], options: CudaOptions, proce
     """
     width = max(walk.width for walk in walks)
     lanes = 32 if rows.run <= 32 or rows.count < 256 * processors else 64
-    vector = 16
+    vector = 4
     if is_read_again(walks, rows):
         lanes = 32
-        vector = max(1, TILE_BYTES // (lanes * width * 4))
+        vector = max(1, min(vector, TILE_BYTES // (lanes * width * 4)))
         vector = 1 << (vector.bit_length() - 1)
     lines = max(1, min(options.block // lanes, width // 4))
     lines = 1 << (lines.bit_length() - 1)
-    tile = lanes * (min(4, vector) if rows.run % 4 == 0 else 1)
+    tile = lanes * (vector if rows.run % 4 == 0 else 1)
+    words = sum(fold.words for walk in walks for fold in walk.folds)
+    while lines > 1 and lines * tile * words * 8 > STATES_BYTES:
+        lines //= 2
     blocks = rows.count // rows.run * -(-rows.run // tile)
     parts, chunk = 1, width
     if blocks < 4 * processors and width >= 32 * lines:

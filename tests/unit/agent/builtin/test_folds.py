@@ -93,6 +93,21 @@ def test_variants_differ_in_more_than_their_names() -> None:
     assert len(set(texts)) == len(texts) >= 4
 
 
+def test_the_states_of_a_blocks_lanes_fit_into_its_static_shared_memory() -> None:
+    nodes = [
+        node(0, "aten.var.correction", [ref("i0"), [1]], [8, 4096], "float64"),
+        node(1, "aten.amax.default", [ref("i0"), [1], False], [8, 4096], "float64"),
+        node(2, "aten.logsumexp.default", [ref("i0"), [1]], [8, 4096], "float64"),
+        node(3, "aten.add.Tensor", [ref("n0"), ref("n1")], [8, 4096], "float64"),
+        node(4, "aten.add.Tensor", [ref("n3"), ref("n2")], [8, 4096], "float64"),
+    ]
+    kernel = only_rows(choose(read_graph(analysis([tensor("i0", [8, 9000, 4096], "float64")], nodes, "cuda"))))
+    plan = plan_of(kernel, CudaOptions(block=512, items=4), PROCESSORS)
+    vector = max(plan.width(steps) for steps in plan.steps)
+    assert plan.layout.across
+    assert plan.layout.size * vector * sum(fold.words for fold in plan.folds) * 8 <= 48 * 1024
+
+
 def test_many_columns_over_few_lanes_are_cut_into_parts() -> None:
     design = design_of([200_000, 40], "sum.dim_IntList", [[0], False], [40])
     found = layout(design)

@@ -19,8 +19,7 @@ FN T lowest() {
   if constexpr (std::is_floating_point_v<T>) {
     return -static_cast<T>(INFINITY);
   } else {
-    constexpr T end = std::numeric_limits<T>::lowest();
-    return end;
+    return std::is_signed_v<T> ? static_cast<T>(static_cast<std::make_unsigned_t<T>>(1) << (8 * sizeof(T) - 1)) : T(0);
   }
 }
 template <typename T>
@@ -28,8 +27,7 @@ FN T highest() {
   if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(INFINITY);
   } else {
-    constexpr T end = std::numeric_limits<T>::max();
-    return end;
+    return static_cast<T>(~lowest<T>());
   }
 }
 //@ sum: chunk
