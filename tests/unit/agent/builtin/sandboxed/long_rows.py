@@ -12,12 +12,6 @@ OPERATORS = {
     "layer": (HELD, lambda x, w, b: F.layer_norm(x, (40, 750), w, b), r(2, 40, 750) + 5, r(40, 750), r(40, 750)),
     "group": (HELD, lambda x, w, b: F.group_norm(x, 2, w, b), r(1, 8, 90, 101), r(8), r(8)),
     "shifted": (HELD, lambda x: F.softmax(x[:, 3:-2], 1) * x[:, 3:-2].std(1, keepdim=True), r(3, 29990)),
-    "both": (
-        HELD,
-        lambda x, y: F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="sum"),
-        r(2, 9002),
-        r(2, 9002),
-    ),
     "odd": (READ_ONCE, lambda x: (torch.logsumexp(x.log() * 0 - torch.inf, 1), F.softmax(x.log(), 1)), r(2, 9001)),
     "spread": (READ_ONCE, lambda x: (x.var(1), x.mean(1), x.amax(1), x.argmin(1)), r(2, 50003) * 2 + 1000),
     "down": (READ_ONCE, lambda x: (x.amax(1), x.argmax(1), x.logsumexp(1)), r(2, 900, 33)),
