@@ -180,9 +180,9 @@ class Judge:
         return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output, f"{folder}-state")
 
     def new_profiles(self) -> list[Report]:
-        """Return the passing profiles that were recorded since the last call, oldest first."""
+        """Return the passing profiles that were recorded since the last call, of baselines alone too, oldest first."""
         reports, self._profiles_seen = self._records(self._profiles_seen)
-        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+        return [report for report in reports if report.command == "profile" and report.passed]
 
     def new_steps(self) -> list[Report]:
         """Return every report that was recorded since the last call (builds and checks too), oldest first."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge import expected, sampling
+from cuda_agent_judge.appraisal import appraise_here
 from cuda_agent_judge.compare import compare
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.protocol import Kind
@@ -36,7 +37,7 @@ class Baselines:
         """The eager output of the latest inputs, row-major."""
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer WARM, PREPARE, GO, LAND or MEMORY."""
+        """Answer WARM, PREPARE, GO, LAND, MEMORY or APPRAISE."""
         with torch.no_grad():
             match kind:
                 case Kind.WARM:
@@ -49,6 +50,8 @@ class Baselines:
                     return self._land(body)
                 case Kind.MEMORY:
                     return {"bytes": peak_of(lambda: self._call(body["side"]), self._session.target)}
+                case Kind.APPRAISE:
+                    return self._appraise(operations=body["operations"], again=body["again"])
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
 
@@ -83,6 +86,18 @@ class Baselines:
         self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
         return self._calls[side](*args, **kwargs)
+
+    def _appraise(self, *, operations: bool, again: bool) -> dict[str, Any]:
+        """Say what the operator costs here; with `operations` also where eager spends its time."""
+        self._runner.prepare(0, self._values(), now=True)
+        args, kwargs = self._runner.arguments
+        ready = self._ready if operations else None
+        return appraise_here(self._session, self._model, kwargs or args, ready, again=again)
+
+    def _ready(self) -> Callable[[], Any]:
+        self._runner.prepare(0, self._values(), now=True)
+        args, kwargs = self._runner.arguments
+        return lambda: self._model(*args, **kwargs)
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         self._side = body["side"]

@@ -5,17 +5,19 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import checking, compare, idle, timing, verdict
+from cuda_agent_judge import checking, compare, explaining, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
 from cuda_agent_judge.processes import JudgeEnds
 from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.ptxas import CompiledKernel
 from cuda_agent_judge.report import Command, Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
+from cuda_agent_judge.symbols import vendor_calls
 from cuda_agent_judge.workers import Refused, Workers
 
 _BUILDS_ITSELF = b"cpp_extension"
@@ -34,6 +36,7 @@ class Judgement:
         self._idle: list[int] = []
         self._own_folder = ""
         self._builder = builder
+        self._kernels: tuple[CompiledKernel, ...] = ()
 
     def baseline(self) -> None:
         """Time eager and torch.compile alone."""
@@ -41,6 +44,7 @@ class Judgement:
         self._wait_for_reference()
         self._time(None)
         self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
+        self._explain(operations=True)
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
@@ -59,6 +63,8 @@ class Judgement:
                 self._memory()
                 self._time(checker)
             checker.check_weights()
+            if timed:
+                self._explain(record=self.report.final or self.report.command == "profile")
         finally:
             self.report = replace(
                 self.report,
@@ -95,10 +101,13 @@ class Judgement:
             timeout_s=session.build_timeout_s,
             identity=self._builder,
         )
+        self._kernels = built.kernels
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
             raise Refused(status, built.reason or "the kernels do not compile", built.log)
+        if session.libraries == "own" and built.library is not None:
+            checking.refuse_vendor_calls(vendor_calls([built.library]))
         return built
 
     def _start_reference(self) -> None:
@@ -160,6 +169,12 @@ class Judgement:
         self._remember()
         if checker is not None:
             self._decide(found, headline)
+
+    def _explain(self, *, operations: bool = False, record: bool = False) -> None:
+        """Say where the time goes, when all that counts is measured: nothing here changes a status."""
+        self.report = explaining.explain(
+            self._workers, self.report, self._kernels, operations=operations, record=record
+        )
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""

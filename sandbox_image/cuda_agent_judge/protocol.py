@@ -48,6 +48,8 @@ class Kind(IntEnum):
     ANALYZE = 15
     FILL = 16
     PEEK = 17
+    APPRAISE = 18
+    RECORD = 19
     ANSWER = 100
     FAULT = 101
 

@@ -18,6 +18,7 @@ import torch
 
 from cuda_agent_judge import buffers, compare, contract, drawing, expected, operator, peeking, trees
 from cuda_agent_judge.analyze import analyze, describe_environment
+from cuda_agent_judge.appraisal import extended
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.drawn import Drawn
@@ -30,6 +31,7 @@ _HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
 _FURTHER, _FURTHER_S = 14, 3.0
 """Draws, and seconds for them, after two answers that are alike."""
+_HARD_DRAWS = 4
 
 
 class Reference:
@@ -86,6 +88,8 @@ class Reference:
         self._runner = Runner(self._inputs, self._drawn.master, self._cudart, sets)
         self._first_run()
         self._drawn.see_if_fixed(body["seed"] ^ 1)
+        if self._signed:
+            self._harden(body["seed"])
         self._state = dict(_state_tensors(self._model))
         return self._describe(sets, body)
 
@@ -105,6 +109,7 @@ class Reference:
         borrowed = {"inputs": self._runner.private, "weights": [t for _, t in _state_tensors(self._model)]}
         self._form = contract.describe(output, borrowed)
         first = [t.clone() for t in expected.tensors_of(output)]
+        self._native_answer = expected.heads(first)
         self._landing_layout = buffers.layout(first, dense=True)
         self._landing = buffers.create(self._landing_layout.size, self._cudart, ipc=self._ipc)
         self._output_names = _names(output)
@@ -116,6 +121,19 @@ class Reference:
                 f"forward in {operator.FILE} gives different results on the same inputs; "
                 "an operator must be deterministic to be judged"
             )
+
+    @property
+    def _signed(self) -> bool:
+        return self._signed_allowed and self._drawn.may_be_signed
+
+    def _harden(self, seed: int) -> None:
+        """Draw hard values from now on where all native ones give the same answer, and those do not."""
+        if not expected.degenerate(self._native_answer, self._further_answers(seed), has_inputs=True):
+            return
+        self._drawn.hardened = True
+        first, *later = itertools.islice(self._further_answers(seed), _HARD_DRAWS)
+        if not later or expected.degenerate(first, later, has_inputs=True):
+            self._drawn.hardened = False
 
     def _run_operator(self) -> Any:
         args, kwargs = self._runner.arguments
@@ -140,7 +158,8 @@ class Reference:
             "tickets": [area.ticket for area in areas],
             "environment": describe_environment(self._session.target),
             "init": _packed(self._operator.init_inputs()),
-            "signed": self._signed_allowed and self._drawn.may_be_signed,
+            "signed": self._signed,
+            "hardened": self._drawn.hardened,
             "aliasing": any(leaf.get("aliases") for leaf in self._form["leaves"]),
         }
 
@@ -286,7 +305,7 @@ class Reference:
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
         """Screen and trace the operator: a command of its own."""
         report = analyze(self._session.operator_dir, self._session.target)
-        return {"report": json.loads(report.to_json())}
+        return {"report": json.loads(extended(report, self._session).to_json())}
 
 
 def _names(output: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from cuda_agent_judge import drawing, expected
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs
 from cuda_agent_judge.trees import flatten, unflatten
 
@@ -56,15 +57,15 @@ def screen(operator: Operator, device: Device, seed: int = 1) -> Screening:
 def flip_signs(inputs: Any, seed: int) -> Any:
     """The inputs with random signs in place of their own, where they are floating-point tensors."""
     leaves, spec = flatten(inputs)
-    generator = torch.Generator().manual_seed(seed)
 
-    def flip(leaf: Any) -> Any:
+    def flip(leaf: Any, own_seed: int) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
-        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8)
-        return leaf.abs() * (bits * 2 - 1).to(leaf.device, leaf.dtype)
+        generator = torch.Generator(leaf.device).manual_seed(own_seed)
+        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8, device=leaf.device)
+        return leaf.abs() * (bits * 2 - 1).to(leaf.dtype)
 
-    return unflatten([flip(leaf) for leaf in leaves], spec)
+    return unflatten([flip(leaf, seed + number) for number, leaf in enumerate(leaves)], spec)
 
 
 def close(result: torch.Tensor, reference: torch.Tensor) -> bool:
@@ -132,13 +133,30 @@ class _Look:
         if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
             return "every value of the result is NaN, so a constant passes"
         if self._always(self._like_first):
-            return "the result does not depend on the inputs (a constant passes)"
+            if not self._hard_inputs_tell():
+                return "the result does not depend on the inputs (a constant passes)"
+            notes.append(drawing.HARDENED)
         if mutates or not self._always(_is_input):
             return None
         if _is_input(*self._run(flip_signs(self.given, self.seed))):
             return "the result is an input unchanged, so returning the input passes"
         notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
         return None
+
+    def _hard_inputs_tell(self) -> bool:
+        """Whether values at another scale in each draw give results that differ."""
+        names, _ = expected.recorded(lambda: self._run(self.given))
+        plain = [drawing.unstructured(tensor) for tensor in _tensors(self.given)]
+        if not any(plain) or not drawing.may_be_signed(names):
+            return False
+        results = []
+        for draw in range(2):
+            inputs = clone_inputs(self.draw(self.seed + draw))
+            for tensor, is_plain in zip(_tensors(inputs), plain, strict=True):
+                if is_plain:
+                    drawing.make_hard(tensor)
+            results.append(self._run(inputs)[1])
+        return not all(map(close, *results))
 
     def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
         """Whether it holds for draw after draw; most operators differ at the first."""

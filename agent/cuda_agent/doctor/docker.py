@@ -32,7 +32,7 @@ def checks(environ: Mapping[str, str], tag: str, *, clean: bool = False) -> list
     try:
         engine = connect(environ, timeout_s=CONNECT_TIMEOUT_S)
     except SandboxError as error:
-        return [unreachable(str(error))]
+        return [unreachable(str(error), wanted="DOCKER_HOST" in environ)]
     try:
         info = engine.info()
         image = images.find(engine, tag)
@@ -45,12 +45,14 @@ def checks(environ: Mapping[str, str], tag: str, *, clean: bool = False) -> list
         engine.close()
 
 
-def unreachable(message: str) -> Check:
-    """Say why there is no daemon: none installed is no problem, one that cannot be used is."""
+def unreachable(message: str, *, wanted: bool) -> Check:
+    """Say why there is no daemon: a problem where one is `wanted`, else runs use the sandbox local."""
     sentence, _, remedy = message.rpartition(": ")
     remedy = remedy.removesuffix(f", {INSTEAD}.")
     if "not installed" in message:
         return absent("docker", message)
+    if not wanted:
+        return absent("docker", f"{sentence or message}: runs use the sandbox local", remedy)
     return problem("docker", sentence or message, remedy)
 
 

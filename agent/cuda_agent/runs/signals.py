@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from cuda_agent.sandbox.spawning import postpone
+
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -54,6 +56,10 @@ class Signals:
             self.received, self.must_leave = 0, False
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not postpone(lambda: self._take(number)):
+            self._take(number)
+
+    def _take(self, number: int) -> None:
         self.received += 1
         self._told_to_leave = self._told_to_leave or number != signal.SIGINT
         self.must_leave = self._told_to_leave or self.received > 1

@@ -71,10 +71,14 @@ class Supervised:
         """
         started = time.monotonic()
         limit = started + self._command.timeout_s + self._overrun_s
-        control, process = self._spawn()
+        process: subprocess.Popen[bytes] | None = None
         answer = b""
-        with control:
+        control, theirs = socket.socketpair()
+        with control, theirs:
             try:
+                with out_of_reach():
+                    process = self._spawn(theirs)
+                theirs.close()
                 self._control = control
                 if self.abandoned:
                     _hang_up(control)
@@ -82,30 +86,25 @@ class Supervised:
                 answer = self._pump(control, process, on_output, limit)
             finally:
                 _hang_up(control)
-                self._collect(process, answer, COLLECT_S if time.monotonic() < limit else 0.5)
+                if process is not None:
+                    self._collect(process, answer, COLLECT_S if time.monotonic() < limit else 0.5)
         return self._result(answer, process.returncode, time.monotonic() - started)
 
-    def _spawn(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                with out_of_reach():
-                    return ours, subprocess.Popen(
-                        [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
-                        stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        env={},  # the command may read its parent's environment
-                        cwd="/",
-                        pass_fds=[theirs.fileno(), *self._passed],
-                        start_new_session=True,  # Ctrl-C is for the host, which then ends this one
-                        bufsize=0,
-                    )
-            except OSError as error:
-                ours.close()
-                raise SandboxError(
-                    f"this machine starts no more processes ({error}); end some and try again"
-                ) from error
+    def _spawn(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
+                [*self._launcher, str(SUPERVISOR), str(theirs.fileno())],
+                stdin=subprocess.PIPE if self._command.stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={},  # the command may read its parent's environment
+                cwd="/",
+                pass_fds=[theirs.fileno(), *self._passed],
+                start_new_session=True,  # Ctrl-C is for the host, which then ends this one
+                bufsize=0,
+            )
+        except OSError as error:
+            raise SandboxError(f"this machine starts no more processes ({error}); end some and try again") from error
 
     def _send_request(self, control: socket.socket) -> None:
         body = self._command.request(self._marker)

@@ -145,7 +145,7 @@ def record(command: str, status: str, sha: str) -> bytes:
     made = Report(
         command=command,  # type: ignore[arg-type]
         status=status,  # type: ignore[arg-type]
-        speedup={"compile": Interval(1, 1, 1)} if command == "profile" else {},
+        speedup={"compile": Interval(1, 1, 1)} if command == "profile" and sha else {},
         submission_sha256=sha,
     )
     return made.to_json().encode() + b"\n"
@@ -161,5 +161,7 @@ def test_new_profiles_are_the_passing_ones_of_whole_new_lines(sandbox: FakeSandb
     assert judge.new_profiles() == []
     sandbox.write(file, text + b"nonsense\n" + half)
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["d"]
+    sandbox.write(file, text + b"nonsense\n" + half + record("profile", "measured", ""))
+    assert [(one.status, one.speedup) for one in judge.new_profiles()] == [("measured", {})]
     sandbox.write(file, record("profile", "win", "e"))  # cut short behind our back
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["e"]

@@ -143,3 +143,42 @@ def test_what_a_terminal_sends_while_a_command_is_started_does_not_end_it() -> N
         env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, start_new_session=True, timeout=120,
     )  # fmt: skip
     assert done.stdout == "{0}\n", done.stderr
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from pathlib import Path
+from cuda_agent.runs.signals import Signals
+from cuda_agent.sandbox.command import Command
+from cuda_agent.sandbox.process import Supervised
+def children():
+    stats = [Path(f"/proc/{pid}/stat") for pid in os.listdir("/proc") if pid.isdigit()]
+    found = [stat.read_text().rpartition(")")[2].split()[1] for stat in stats if stat.exists()]
+    return found.count(str(os.getpid()))
+command = Command(("sleep", "300"), "/", {"PATH": os.environ["PATH"]}, b"", 60.0, 1000)
+interrupted, due = 0, threading.Event()
+def interrupt():
+    for delay in range(40):
+        due.wait()
+        due.clear()
+        time.sleep(delay / 4000)
+        os.kill(os.getpid(), signal.SIGINT)  # from a thread: the mask of the main one does not stop it
+threading.Thread(target=interrupt, daemon=True).start()
+for _ in range(40):
+    with Signals():
+        try:
+            due.set()
+            Supervised(command).run(None)
+        except KeyboardInterrupt:
+            interrupted += 1
+print(interrupted, children())
+"""
+
+
+def test_an_interrupt_at_any_moment_of_a_start_leaves_no_process() -> None:
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", INTERRUPTED],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, start_new_session=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "40 0\n", done.stderr

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+PROCESSORS = 132
+"""Multiprocessors of the GPU, where the analysis does not say."""
+
 
 @dataclass(frozen=True)
 class CudaOptions:
@@ -24,3 +27,5 @@ class CudaOptions:
     """Exponentials and extremes of float in one instruction."""
     tiled: bool = True
     """Transposed inputs go through shared memory."""
+    algorithms: int = 1
+    """How many of the library's suggestions for a product are timed at its first call."""

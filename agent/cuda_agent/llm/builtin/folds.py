@@ -122,7 +122,10 @@ class _Planner:
         self.homes[sum_.name] = place
 
     def add_write(self, one: Pass, write: Write) -> None:
-        place = self._walk(one, write.expr)
+        """Add it to the first walk that knows its numbers and after which nobody reads what it may overwrite."""
+        name = write.buffer.name
+        reading = [k for k, walk in enumerate(self.walks) if any(load.source == name for load in walk.loads())]
+        place = self._walk(one, write.expr, max(reading, default=0))
         self.walks[place] = replace(self.walks[place], writes=(*self.walks[place].writes, write))
 
     def _after(self, expr: Expr, known: Fold | None = None) -> int:
@@ -131,8 +134,8 @@ class _Planner:
         used = {node.source for node in depth_first([expr]) if isinstance(node, Load)} - own
         return max((self.homes[name] + 1 for name in used if name in self.homes), default=0)
 
-    def _walk(self, one: Pass, expr: Expr) -> int:
-        first = self._after(expr)
+    def _walk(self, one: Pass, expr: Expr, least: int = 0) -> int:
+        first = max(self._after(expr), least)
         for place in range(first, len(self.walks)):
             if (self.walks[place].rows, self.walks[place].columns) == (one.rows, one.columns):
                 return place

@@ -56,8 +56,9 @@ WAITING = 48
 def row_ways(kernels: Sequence[Kernel], processors: int) -> list[Way]:
     """Return the ways, without those that come to the same layouts as an earlier one."""
     found: dict[tuple[object, ...], Way] = {}
-    for way in ordered([kernel for kernel in kernels if isinstance(kernel, Rows)], processors):
-        layouts = [plan_of(k, way.options, processors).layout for k in kernels if isinstance(k, Rows) and k.total]
+    rows = [kernel for kernel in kernels if isinstance(kernel, Rows) and kernel.total]
+    for way in ordered(rows, processors) if rows else ():
+        layouts = [plan_of(one, way.options, processors).layout for one in rows]
         if way in HELD and not any(layout.team for layout in layouts):
             continue
         if way is WARPS and not any(layout.a_row_a_warp for layout in layouts):

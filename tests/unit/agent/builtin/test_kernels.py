@@ -16,7 +16,7 @@ def python() -> str:
     return str(find_python(host=os.environ, beside=(ROOT,)).path)
 
 
-BOTH = ["operators", "random_graphs", "reductions", "random_rows"]
+BOTH = ["operators", "random_graphs", "reductions", "random_rows", "products", "random_products"]
 
 
 @pytest.mark.parametrize(

@@ -13,21 +13,23 @@ from cuda_agent.sandbox.docker.image import Image, context_sha256
 GPU = [Gpu("0", "GPU-1", "H200", "580")]
 
 
+@pytest.mark.parametrize("wanted", [True, False])
 @pytest.mark.parametrize(
-    ("said", "program", "state", "words"),
+    ("said", "program", "words"),
     [
-        ("No such file or directory", None, State.ABSENT, "install it"),
-        ("No such file or directory", "/usr/bin/docker", State.PROBLEM, "systemctl start docker"),
-        ("Permission denied: '/var/run/docker.sock'", "/usr/bin/docker", State.PROBLEM, "usermod -aG docker"),
-        ("Name or service not known", "/usr/bin/docker", State.PROBLEM, "DOCKER_HOST"),
+        ("No such file or directory", None, "install it"),
+        ("No such file or directory", "/usr/bin/docker", "systemctl start docker"),
+        ("Permission denied: '/var/run/docker.sock'", "/usr/bin/docker", "usermod -aG docker"),
+        ("Name or service not known", "/usr/bin/docker", "DOCKER_HOST"),
     ],
 )
-def test_a_daemon_that_cannot_be_used_is_a_problem_with_its_remedy(
-    said: str, program: str | None, state: State, words: str
+def test_a_daemon_that_cannot_be_used_comes_with_its_remedy_and_is_a_problem_where_it_is_wanted(
+    said: str, program: str | None, words: str, wanted: bool
 ) -> None:
-    check = unreachable(str(explained(OSError(said), "unix:///var/run/docker.sock", find=lambda name: program)))
+    error = explained(OSError(said), "unix:///var/run/docker.sock", find=lambda name: program)
+    check = unreachable(str(error), wanted=wanted)
     assert "--sandbox" not in check.remedy  # nobody asked for one
-    assert check.state == state
+    assert check.state == (State.PROBLEM if wanted and program else State.ABSENT)
     assert words in (check.remedy or check.said)
 
 
