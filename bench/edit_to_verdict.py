@@ -85,7 +85,7 @@ def cases(words: list[str]) -> list[Case]:
 
 def measured(case: Case, target: str, edits: int, pause_s: float) -> Times:
     """Take a verdict, then one after each edit, in a sandbox as a run has it."""
-    settings = Settings(operator=case.operator, sandbox="local", target=target)
+    settings = Settings.model_validate({"operator": case.operator, "sandbox": "local", "target": target})
     place = choose(settings)
     with tempfile.TemporaryDirectory() as folder, opened(place, workspace=Path(folder) / "workspace") as inside:
         judge = _judge(case, settings, place, inside)

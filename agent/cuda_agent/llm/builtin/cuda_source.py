@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cuda_agent.llm.builtin.blocked import AnyKernel
-from cuda_agent.llm.builtin.cuda_options import CudaOptions
+from cuda_agent.llm.builtin.cuda_options import PROCESSORS, CudaOptions
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.expr import Load, Position, depth_first
 from cuda_agent.llm.builtin.gemm_cuda import product_source
@@ -19,31 +19,26 @@ from cuda_agent.llm.builtin.loop_text import (
 from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cuda import CudaRowSource
+from cuda_agent.llm.builtin.row_kernels import RowKernels
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Product
 
 MAX_32_BIT = 2**31 - 1
+PRELUDE = ["std_math.h", "ops.h", "memory_cuda.h", "gemm_cuda.h", "folds_cuda.h", "teams_cuda.h"]
+GEMM_HEADERS = ["cublasLt.h", "cstdio", "map", "mutex", "tuple"]
+HEADERS = ["cuda_bf16.h", "cuda_fp16.h", "cuda_runtime.h", "cmath", "cstdint", "cstring", "type_traits"]
 
 
-def cuda_source(name: str, kernels: Sequence[AnyKernel], options: CudaOptions, title: str) -> str:
+def cuda_source(
+    name: str, kernels: Sequence[AnyKernel], options: CudaOptions, title: str, processors: int = PROCESSORS
+) -> str:
     """Write the whole file: settings, the functions it needs, a kernel and a launcher for each stage."""
     functions = {"memory", "pack"}
-    bodies = [_stage(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
+    fast = ["fast_cuda.h"] if options.fast_math else []
+    bodies = [_stage(f"{name}_{k}", kernel, options, functions, processors) for k, kernel in enumerate(kernels)]
     head = [
         *title.splitlines(),
-        *(["#include <cublasLt.h>"] if "gemm" in functions else []),
-        "#include <cuda_bf16.h>",
-        "#include <cuda_fp16.h>",
-        "#include <cuda_runtime.h>",
-        "",
-        "#include <cmath>",
-        "#include <cstdint>",
-        *(
-            ["#include <cstdio>", "#include <map>", "#include <mutex>", "#include <tuple>"]
-            if "gemm" in functions
-            else []
-        ),
-        "#include <type_traits>",
+        *(f"#include <{name}>" for name in [*(GEMM_HEADERS if "gemm" in functions else []), *HEADERS]),
         "",
         "#define FN [[maybe_unused]] static __device__ __forceinline__",
         "",
@@ -57,7 +52,7 @@ def cuda_source(name: str, kernels: Sequence[AnyKernel], options: CudaOptions, t
         f"[[maybe_unused]] constexpr int kItems = {options.items};",
         "[[maybe_unused]] constexpr int kTile = 32, kTileStep = 8;",
         "",
-        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h", "gemm_cuda.h"]),
+        write_prelude(functions, [*fast, *PRELUDE]),
         "",
         "}  // namespace",
         "",
@@ -65,10 +60,12 @@ def cuda_source(name: str, kernels: Sequence[AnyKernel], options: CudaOptions, t
     return "\n".join([*head, *bodies])
 
 
-def _stage(name: str, nest: AnyKernel, options: CudaOptions, functions: set[str]) -> str:
+def _stage(name: str, nest: AnyKernel, options: CudaOptions, functions: set[str], processors: int) -> str:
     if isinstance(nest, Product):
         functions.add("gemm")
         return product_source(name, nest, options)
+    if isinstance(nest, Rows) and options.walks:
+        return RowKernels(name, nest, options, functions, processors).text()
     if isinstance(nest, Rows):
         return CudaRowSource(name, nest, options, functions).text()
     assert isinstance(nest, Nest), "blocks of a product are made on the cpu alone"

@@ -7,13 +7,13 @@ from cuda_agent.llm.builtin.absorb import with_scales
 from cuda_agent.llm.builtin.binding_source import binding_source
 from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.cpu_source import cpu_source
-from cuda_agent.llm.builtin.cuda_options import CudaOptions
+from cuda_agent.llm.builtin.cuda_options import PROCESSORS, CudaOptions
 from cuda_agent.llm.builtin.cuda_source import cuda_source
 from cuda_agent.llm.builtin.graph import Graph
-from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.module_source import module_source
 from cuda_agent.llm.builtin.stage import Plan, Product
-from cuda_agent.llm.builtin.variants import Variant, cpu_variants, cuda_variants, target_kernels
+from cuda_agent.llm.builtin.variants import Variant, cpu_variants, cuda_variants, with_space
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,22 @@ class Design:
 
     def kernels_of(self, variant: Variant) -> tuple[AnyKernel, ...]:
         """Return the kernels of a variant, in the order in which they run."""
-        return self.kernels if variant.kernels is None else variant.kernels
+        kernels = self.kernels if variant.kernels is None else variant.kernels
+        if not isinstance(variant.options, CudaOptions):
+            return kernels
+        return tuple(with_space(kernel, variant.options, self.processors) for kernel in kernels)
+
+    @property
+    def processors(self) -> int:
+        """Multiprocessors of the GPU."""
+        return int(self.graph.device.get("multiprocessors") or PROCESSORS)
 
     def kernel(self, variant: Variant) -> str:
         """Return the text of the kernel file."""
         title = f"// {self.summary}\n// variant: {variant.name}"
         kernels = self.kernels_of(variant)
         if isinstance(variant.options, CudaOptions):
-            return cuda_source(self.name, kernels, variant.options, title)
+            return cuda_source(self.name, kernels, variant.options, title, self.processors)
         return cpu_source(self.name, kernels, variant.options, title)
 
     def files(self, variant: Variant) -> dict[str, str]:
@@ -72,7 +80,7 @@ class Design:
         """By name, the best expected first, the conservative one last."""
         cores = int(self.graph.device.get("cores") or 2)
         found = (
-            cuda_variants(self.plan, self.kernels)
+            cuda_variants(self.plan, self.kernels, self.processors)
             if self.target == "cuda"
             else cpu_variants(self.plan, self.kernels, cores)
         )
@@ -82,7 +90,7 @@ class Design:
 def make_design(name: str, summary: str, graph: Graph, plan: Plan) -> Design:
     """Plan the kernels."""
     plan = with_scales(plan)
-    return Design(name, summary, graph, plan, target_kernels(plan, graph.target))
+    return Design(name, summary, graph, plan, plan_kernels(plan))
 
 
 def _kernel_bytes(kernel: AnyKernel) -> int:

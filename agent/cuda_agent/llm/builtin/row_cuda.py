@@ -1,4 +1,4 @@
-"""A row kernel as CUDA C++.
+"""A row kernel as CUDA C++, in the conservative way: an element a thread at a time, a walk for each pass.
 
 A row belongs to a warp where it is short, else to a block; neighbouring rows that lie side by side (`across`) belong to
 the lanes of a warp, and the block's warps share their columns. Few long rows are cut into parts: each part's sums go to

@@ -12,6 +12,8 @@ from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.kernels import Kernel, plan_kernels
 from cuda_agent.llm.builtin.nest import Nest
 from cuda_agent.llm.builtin.row_cuda import with_workspace
+from cuda_agent.llm.builtin.row_plan import spaced
+from cuda_agent.llm.builtin.row_variants import WALKS, row_ways
 from cuda_agent.llm.builtin.rows import Rows
 from cuda_agent.llm.builtin.stage import Plan, Product
 
@@ -38,12 +40,11 @@ class Variant:
     """Its own kernels where they are not the design's."""
 
 
-def target_kernels(plan: Plan, target: str) -> tuple[Kernel, ...]:
-    """Return the kernels of a plan, with what they need of memory besides on a target."""
-    kernels = plan_kernels(plan)
-    if target != "cuda":
-        return kernels
-    return tuple(with_workspace(one) if isinstance(one, Rows) else one for one in kernels)
+def with_space(kernel: AnyKernel, options: CudaOptions, processors: int) -> AnyKernel:
+    """Return a kernel for cuda with what it needs of memory besides."""
+    if not isinstance(kernel, Rows):
+        return kernel
+    return spaced(kernel, options, processors) if options.walks else with_workspace(kernel)
 
 
 def cpu_variants(plan: Plan, kernels: Sequence[Kernel], cores: int) -> list[Variant]:
@@ -116,23 +117,27 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
     ]
 
 
-def cuda_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
+def cuda_variants(plan: Plan, kernels: Sequence[Kernel], processors: int) -> list[Variant]:
     """Return the variants for cuda, the best expected first, the conservative one last."""
-    found = _cuda_product_variants(plan) if any(isinstance(one, Product) for one in kernels) else _CUDA_LOOPS
-    plain = CudaOptions(vector=False, tiled=False)
+    if any(isinstance(one, Product) for one in kernels):
+        found = _cuda_product_variants(plan, kernels)
+    else:
+        found = [Variant(way.name, way.options, way.idea) for way in row_ways(kernels, processors)] or _CUDA_LOOPS
+    plain = CudaOptions(vector=False, tiled=False, walks=False)
     idea = "one element a thread at a time: slower, and nothing that could be wrong"
     return [*found, Variant(CONSERVATIVE, plain, idea)]
 
 
-def _cuda_product_variants(plan: Plan) -> list[Variant]:
-    first = Variant("in-place", CudaOptions(), "the library's first suggestion, then one pass in place")
+def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
+    options = WALKS.options if any(isinstance(one, Rows) for one in kernels) else CudaOptions()
+    first = Variant("in-place", options, "the library's first suggestion, then one pass in place")
     timed = replace(
         first,
         name="timed",
-        options=CudaOptions(algorithms=ALGORITHMS),
+        options=replace(options, algorithms=ALGORITHMS),
         idea="time what the library suggests at the first call and keep the fastest; then one pass in place",
     )
-    inside = target_kernels(with_epilogues(plan), "cuda")
+    inside = plan_kernels(with_epilogues(plan))
     if not any(isinstance(one, Product) and (one.bias or one.activation) for one in inside):
         return [timed, first]
     idea = "bias and activation in the library's own epilogue, which writes the result once; its suggestions timed"

@@ -74,6 +74,7 @@ def _write(designs: dict[str, Design], folder: Path, target: str, shift: int) ->
 def _kernel(text: str, number: int) -> str:
     text = text.replace("#if defined(__AVX__)\n#include <immintrin.h>\n#endif\n", "")
     text = re.sub(r"#(include|define FN).*", "", text)
+    text = text.replace("extern __shared__ uint4 memory[];", "uint4* const memory = dynamic_shared();")
     syncs = "true" if "__syncthreads" in text or "__shfl" in text else "false"
 
     def launch(match: re.Match[str]) -> str:

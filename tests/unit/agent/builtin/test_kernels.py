@@ -16,9 +16,11 @@ def python() -> str:
     return str(find_python(host=os.environ, beside=(ROOT,)).path)
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
+BOTH = ["operators", "random_graphs", "reductions", "random_rows", "products", "random_products"]
+
+
 @pytest.mark.parametrize(
-    "operators", ["operators", "random_graphs", "reductions", "random_rows", "products", "random_products"]
+    ("operators", "target"), [*((name, target) for name in BOTH for target in ("cpu", "cuda")), ("long_rows", "cuda")]
 )
 def test_every_kernel_computes_what_the_operator_computes(
     python: str, operators: str, target: str, tmp_path: Path

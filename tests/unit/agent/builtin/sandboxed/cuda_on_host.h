@@ -1,5 +1,6 @@
 // Stands in for CUDA's language on the host. A block's threads are coroutines of one thread: at a barrier or a shuffle
-// each lets the others go on until all of its block, or of its warp, have come there.
+// each lets the others go on until all of its block, or of its warp, have come there. The blocks of a cooperative launch
+// are threads of the host, so that they may wait for each other; those of any other launch run one after the other.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -8,20 +9,26 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <ucontext.h>
+#include <utility>
 #include <vector>
 #define __device__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __shared__ static
+#define __shared__ static thread_local
 #define __restrict__
 struct dim3 { unsigned x, y, z; dim3(unsigned a=1, unsigned b=1, unsigned c=1): x(a), y(b), z(c) {} };
-inline dim3 threadIdx, blockIdx, blockDim, gridDim;
+inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
 typedef int cudaStream_t;
-struct float4 { float x,y,z,w; }; struct float2 { float x,y; };
+struct float4 { float x,y,z,w; }; struct float2 { float x,y; }; struct alignas(16) uint4 { unsigned x,y,z,w; };
 template <class T> void __stcs(T* p, T v) { *p = v; }
+template <class T> T __ldcg(const T* p) { return *const_cast<const volatile T*>(p); }
+inline unsigned atomicAdd(unsigned* p, unsigned n) { return __atomic_fetch_add(p, n, __ATOMIC_SEQ_CST); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __nanosleep(unsigned) { std::this_thread::yield(); }
 struct __half { uint16_t b; }; struct __nv_bfloat16 { uint16_t b; };
 inline float __half2float(__half h) { _Float16 x; std::memcpy(&x,&h,2); return x; }
 inline __half __float2half_rn(float f) { _Float16 x=(_Float16)f; __half h; std::memcpy(&h,&x,2); return h; }
@@ -30,7 +37,8 @@ inline __nv_bfloat16 __float2bfloat16_rn(float f) { uint32_t u; std::memcpy(&u,&
 
 // Where a number of threads meet: `phase` counts how often all of them were there.
 struct Meeting { unsigned size = 0, here = 0, phase = 0; };
-struct Fiber { ucontext_t context; std::vector<char> stack; bool over = false; };
+constexpr size_t kStack = 32768;
+struct Fiber { ucontext_t context; std::unique_ptr<char[]> stack; bool over = false; };
 struct Block {
   ucontext_t scheduler;
   std::vector<Fiber> fibers;
@@ -40,7 +48,7 @@ struct Block {
   std::function<void()> body;
   unsigned current = 0;
 };
-inline std::unique_ptr<Block> the_block;
+inline thread_local std::unique_ptr<Block> the_block;
 inline unsigned linear_thread() { return threadIdx.x + threadIdx.y * blockDim.x; }
 inline void let_others_go_on() { swapcontext(&the_block->fibers[the_block->current].context, &the_block->scheduler); }
 inline void meet(Meeting& place) {
@@ -68,39 +76,79 @@ inline void run_fiber() {
   block.fibers[block.current].over = true;
   swapcontext(&block.fibers[block.current].context, &block.scheduler);
 }
+// Runs one block's threads to their end.
+inline void run_block(unsigned number, dim3 shape, const std::function<void()>& body) {
+  const unsigned n = shape.x * shape.y;
+  if (!the_block) {
+    the_block = std::make_unique<Block>();
+    the_block->fibers.resize(n);
+    for (Fiber& fiber : the_block->fibers) fiber.stack.reset(new char[kStack]);
+  }
+  Block& block = *the_block;
+  block.body = body;
+  blockIdx = {number};
+  block.all = {n, 0, 0};
+  block.warps.assign((n + 31) / 32, Meeting{});
+  for (unsigned t = 0; t < n; ++t) ++block.warps[t / 32].size;
+  block.slots.assign(n, 0);
+  for (Fiber& fiber : block.fibers) {
+    fiber.over = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStack;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, run_fiber, 0);
+  }
+  for (bool left = true; left;) {
+    left = false;
+    for (unsigned t = 0; t < n; ++t) {
+      if (block.fibers[t].over) continue;
+      left = true;
+      block.current = t;
+      threadIdx = {t % shape.x, t / shape.x};
+      swapcontext(&block.scheduler, &block.fibers[t].context);
+    }
+  }
+}
 template <class F> void launch(dim3 g, dim3 b, F f, bool syncs) {
   gridDim = g; blockDim = b;
   if (!syncs) { for (unsigned i=0;i<g.x;++i) for (unsigned y=0;y<b.y;++y) for (unsigned x=0;x<b.x;++x) { blockIdx={i}; threadIdx={x,y}; f(); } return; }
-  const unsigned n = b.x * b.y;
-  the_block = std::make_unique<Block>();
-  Block& block = *the_block;
-  block.body = f;
-  block.fibers.resize(n);
-  for (Fiber& fiber : block.fibers) fiber.stack.resize(32768);
-  for (unsigned i = 0; i < g.x; ++i) {
-    blockIdx = {i};
-    block.all = {n, 0, 0};
-    block.warps.assign((n + 31) / 32, Meeting{});
-    for (unsigned t = 0; t < n; ++t) ++block.warps[t / 32].size;
-    block.slots.assign(n, 0);
-    for (Fiber& fiber : block.fibers) {
-      fiber.over = false;
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.data();
-      fiber.context.uc_stack.ss_size = fiber.stack.size();
-      fiber.context.uc_link = nullptr;
-      makecontext(&fiber.context, run_fiber, 0);
-    }
-    for (bool left = true; left;) {
-      left = false;
-      for (unsigned t = 0; t < n; ++t) {
-        if (block.fibers[t].over) continue;
-        left = true;
-        block.current = t;
-        threadIdx = {t % b.x, t / b.x};
-        swapcontext(&block.scheduler, &block.fibers[t].context);
-      }
-    }
-  }
+  for (unsigned i = 0; i < g.x; ++i) run_block(i, b, f);
   the_block.reset();
+}
+
+// A device of a few multiprocessors, with room for one block on each.
+inline thread_local std::vector<uint4> shared_memory;
+inline uint4* dynamic_shared() { return shared_memory.data(); }
+enum { cudaDevAttrMultiProcessorCount, cudaFuncAttributeMaxDynamicSharedMemorySize };
+constexpr int kProcessors = 7;
+inline int cudaGetDevice(int* device) { return *device = 0; }
+inline int cudaDeviceGetAttribute(int* value, int, int) { *value = kProcessors; return 0; }
+template <class K> int cudaFuncSetAttribute(K, int, int) { return 0; }
+template <class K> int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, K, int, size_t) { *blocks = 1; return 0; }
+inline int cudaMemsetAsync(void* at, int value, size_t bytes, int) { std::memset(at, value, bytes); return 0; }
+template <class... P, size_t... K>
+std::function<void()> bound(void (*kernel)(P...), void** list, std::index_sequence<K...>) {
+  return [=] { kernel(*static_cast<P*>(list[K])...); };
+}
+template <class... P>
+int cudaLaunchKernel(void (*kernel)(P...), dim3 g, dim3 b, void** list, size_t bytes, int) {
+  shared_memory.assign(bytes / 16 + 1, uint4{});
+  launch(g, b, bound(kernel, list, std::index_sequence_for<P...>()), true);
+  return 0;
+}
+template <class... P>
+int cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 g, dim3 b, void** list, size_t bytes, int) {
+  if (g.x == 0) std::abort();  // not even one team runs at once
+  const auto body = bound(kernel, list, std::index_sequence_for<P...>());
+  std::vector<std::thread> blocks;
+  for (unsigned i = 0; i < g.x; ++i)
+    blocks.emplace_back([&, i] {
+      gridDim = g; blockDim = b;
+      shared_memory.assign(bytes / 16 + 1, uint4{});
+      run_block(i, b, body);
+      the_block.reset();
+    });
+  for (std::thread& block : blocks) block.join();
+  return 0;
 }
