@@ -2,9 +2,9 @@
 
     python -I -S bench/simulated_run.py PLAN.json JOURNAL LOCKS [--gpu=UUID]
 
-PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`; with `dies` it is
-killed when it first has its GPU. Without a GPU named, it is the one that $CUDA_VISIBLE_DEVICES names. The journal gets a JSON line for each thing that was held. Standard library
-only.
+PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`; with `dies` it is killed when
+it first has its GPU. Without a GPU named, it is the one that $CUDA_VISIBLE_DEVICES names. The journal gets a JSON line
+for each thing that was held. Standard library only.
 """
 
 import json

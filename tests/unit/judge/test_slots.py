@@ -21,7 +21,7 @@ from cuda_agent_judge.nvml import foreign
 from cuda_agent_judge.processes import JudgeFault
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.session import SessionFault, load
-from cuda_agent_judge.slots import Slots, build_places
+from cuda_agent_judge.slots import Slots, build_places, if_free
 
 KERNEL = """
 #include "../binding_registry.h"
@@ -211,3 +211,10 @@ def test_a_directory_of_locks_is_an_absolute_path(tmp_path: Path, value: object)
 def test_the_judge_and_its_workers_see_one_gpu_whatever_the_caller_shows(given: str | None, seen: str) -> None:
     caller = {"PATH": "/bin"} if given is None else {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": given}
     assert environment.clean(caller)["CUDA_VISIBLE_DEVICES"] == seen
+
+
+def test_work_that_can_wait_takes_the_device_only_where_nobody_has_it(tmp_path: Path) -> None:
+    with if_free("cpu", tmp_path) as first, if_free("cpu", tmp_path) as second, if_free("cpu", None) as alone:
+        assert (first, second, alone) == (True, False, True)
+    with if_free("cpu", tmp_path) as again:
+        assert again
