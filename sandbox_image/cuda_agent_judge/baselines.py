@@ -48,6 +48,7 @@ class Baselines:
         self._session = session
         self._values = values
         self._failed: str | None = None
+        self._is_compiled = False
         self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
         self._appraised: dict[bool, dict[str, Any]] = {}
         self._peaks: dict[str, int] = {}
@@ -92,8 +93,9 @@ class Baselines:
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
-        if self.is_warm and not fresh_in:
+        if (self._is_compiled or self.is_warm) and not fresh_in:
             return {}
+        self._is_compiled = True
         self._failed = None
         self._calls.pop("compile", None)
         kept = self._session.cache_dir / "inductor"

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import ahead, compare, expected, peeking
+from cuda_agent_judge import ahead, compare, expected, peeking, slots
 from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.appraisal import extended
@@ -87,7 +87,7 @@ class Reference:
         return {}
 
     def work_ahead(self) -> bool:
-        """Do a piece of what the next judgement will ask for; False when all is done.
+        """Do a piece of what the next judgement will ask for; False when all is done, or others have the device.
 
         On `cuda` nothing of it touches the GPU, which may be another's at the moment.
         """
@@ -95,14 +95,19 @@ class Reference:
             import torch._inductor.compile_fx  # noqa: F401  # takes seconds, and only the baseline needs it
 
             return False
+        if self._standing is not None and not self._standing.baselines.is_warm:
+            self._standing.baselines.handle(Kind.COMPILE, {})
+        with slots.if_free("cpu", self._session.locks) as free:
+            return free and self._work_on()
+
+    def _work_on(self) -> bool:
         if self._standing is None:
             self._stand_up(int.from_bytes(os.urandom(8), "big") >> 1, Phases())
             return True
         if self._ahead is None:
             self._ahead = Ahead(self._standing, IN_LOOP, _TIMED_AHEAD)
         if not self._standing.baselines.is_warm:
-            for kind in (Kind.COMPILE, Kind.WARM):
-                self._standing.baselines.handle(kind, {})
+            self._standing.baselines.handle(Kind.WARM, {})
             return True
         return self._ahead.step()
 
