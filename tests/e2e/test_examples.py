@@ -28,7 +28,9 @@ def ask_judge(command: str, place: Path, python: str) -> dict[str, Any]:
 
 
 def test_there_are_examples_of_every_family() -> None:
-    assert {"diag_matmul", "pointwise_chain", "mixed_residual_norm", "gemm_row_total"} <= set(EXAMPLES)
+    assert {"diag_matmul", "pointwise_chain", "mixed_residual_norm", "gemm_row_total", "radial_features"} <= set(
+        EXAMPLES
+    )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -55,7 +55,7 @@ Precision = Annotated[
 Libraries = Annotated[
     Literal["vendor", "own", "any"] | None,
     typer.Option(
-        help="What may compute: own kernels, also cuBLAS and cuDNN (vendor), or anything (any). (default: vendor)"
+        help="What may compute: own kernels, also cuBLAS, cuDNN and BLAS (vendor), or anything (any). (default: vendor)"
     ),
 ]
 OutputLifetime = Annotated[

@@ -1,4 +1,7 @@
-"""What the library can do to a product while it still holds it: scale it, add a row, end with ReLU or GELU by tanh."""
+"""What the library can do to a product while it still holds it: scale it, add a row, end with ReLU or GELU by tanh.
+
+Doubles it only scales.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -96,7 +99,7 @@ def scale(node: Apply, load: Load, _shape: Shape, product: Product) -> Found | N
 
 def row(node: Apply, load: Load, shape: Shape, product: Product) -> Found | None:
     """Recognise a product plus a row that is the same for each of its rows."""
-    if node.fn != "add" or product.bias or product.activation:
+    if node.fn != "add" or product.bias or product.activation or product.buffer.spec.dtype == "float64":
         return None
     other = node.args[1] if node.args[0] is load else node.args[0]
     if not isinstance(other, Load) or other.dtype != load.dtype or other.source == load.source or load.index.offset:
@@ -111,7 +114,7 @@ def row(node: Apply, load: Load, shape: Shape, product: Product) -> Found | None
 
 def last(node: Apply, _load: Load, _shape: Shape, product: Product) -> Found | None:
     """Recognise a ReLU, or a GELU by tanh."""
-    if product.activation or node.fn not in ("relu", "gelu_tanh") or len(node.args) != 1:
+    if product.activation or node.fn not in ("relu", "gelu_tanh") or product.buffer.spec.dtype == "float64":
         return None
     return Found(activation=node.fn)
 

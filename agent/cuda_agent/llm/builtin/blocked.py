@@ -61,6 +61,7 @@ def with_blocks(kernels: Sequence[Kernel], results: frozenset[str]) -> tuple[Any
     `results` are the buffers that are returned.
     """
     done: list[AnyKernel] = []
+    kernels = just_before_use(kernels)
     for place, kernel in enumerate(kernels):
         product = done[-1] if done else None
         if isinstance(product, Product) and not isinstance(kernel, Product) and follows(product, kernel):
@@ -71,6 +72,28 @@ def with_blocks(kernels: Sequence[Kernel], results: frozenset[str]) -> tuple[Any
         else:
             done.append(kernel)
     return tuple(done) if any(isinstance(one, Blocked) for one in done) else None
+
+
+def just_before_use(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels with each product as late as what reads it, and what it reads, allow."""
+    done: list[Kernel] = []
+    waiting: list[Product] = []
+    for kernel in kernels:
+        written = {buffer.name for buffer in kernel.outputs}
+        due = [one for one in waiting if uses(kernel, one.buffer.name) or written & {b.name for b in one.reads}]
+        done += due
+        waiting = [one for one in waiting if one not in due]
+        if isinstance(kernel, Product):
+            waiting.append(kernel)
+        else:
+            done.append(kernel)
+    return done + waiting
+
+
+def uses(kernel: Kernel, name: str) -> bool:
+    """Whether a kernel reads a buffer, or writes it."""
+    accessed = kernel.reads if isinstance(kernel, Product) else [access.buffer for access in kernel.accesses]
+    return name in {buffer.name for buffer in (*accessed, *kernel.outputs)}
 
 
 def follows(product: Product, kernel: Nest | Rows) -> bool:

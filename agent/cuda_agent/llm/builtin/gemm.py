@@ -4,9 +4,11 @@ The library takes a matrix as it lies in memory, plain or transposed. An operand
 several tensors, every second column) is written out first.
 """
 
+from collections.abc import Iterator
+
 from cuda_agent.llm.builtin.dense import depends
 from cuda_agent.llm.builtin.dtypes import HALVES
-from cuda_agent.llm.builtin.expr import Index, Load, Value
+from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, Value
 from cuda_agent.llm.builtin.graph import Shape, TensorSpec, dense_strides
 from cuda_agent.llm.builtin.keep import Keys
 from cuda_agent.llm.builtin.pointwise import convert
@@ -20,13 +22,15 @@ MAX_INT = 2**31 - 1
 class Products:
     """Makes the products of one lowering; what it needs is appended to the lowering's stages."""
 
-    def __init__(self, target: str, precision: str, stages: list[Step]) -> None:
+    def __init__(self, target: str, precision: str, allowed: bool, stages: list[Step]) -> None:
+        """`allowed` says whether the library may be called at all."""
+        self._allowed = allowed
         self._tf32 = target == "cuda" and precision != "ieee"
         self._halves = target == "cuda"
         self._stages = stages
         self._keys = Keys()
         self._written: dict[tuple[int, Shape], Matrix] = {}
-        self._made: dict[tuple[Matrix, Matrix, Shape], Value] = {}
+        self._made: dict[tuple[Matrix, Matrix, Shape, float], Value] = {}
 
     def stored(self, dtype: str) -> str | None:
         """Return the dtype in which the library multiplies for a result of `dtype`; None where it does not."""
@@ -41,23 +45,35 @@ class Products:
         """
         stored = self.stored(left.dtype)
         (batch, rows, depth), columns = left.shape, right.shape[2]
-        if stored is None or max(batch, rows, columns, depth) > MAX_INT or min(batch, rows, columns, depth) == 0:
+        if (
+            not self._allowed
+            or stored is None
+            or max(batch, rows, columns, depth) > MAX_INT
+            or min(batch, rows, columns, depth) == 0
+        ):
             return None
-        operands = self._operand(left, stored), self._operand(right, stored)
+        (left_matrix, first), (right_matrix, second) = self._operand(left, stored), self._operand(right, stored)
+        operands, alpha = (left_matrix, right_matrix), first * second
         if max(one.lead for one in operands) > MAX_INT:
             return None
         shape = (batch, rows, columns)
-        if (*operands, shape) in self._made:
-            return self._made[*operands, shape]
+        key = (*operands, shape, alpha)
+        if key in self._made:
+            return self._made[key]
         spec = TensorSpec(f"r{len(self._stages)}", shape, dense_strides(shape), stored)
-        self._stages.append(Product(Buffer(spec.id, spec), *operands, batch, rows, columns, depth, self._tf32))
+        self._stages.append(Product(Buffer(spec.id, spec), *operands, batch, rows, columns, depth, self._tf32, alpha))
         made = Value(shape, convert(Load(spec.id, stored, Index(0, spec.strides)), left.dtype))
-        self._made[*operands, shape] = made
+        self._made[key] = made
         return made
 
-    def _operand(self, value: Value, stored: str) -> Matrix:
+    def _operand(self, value: Value, stored: str) -> tuple[Matrix, float]:
+        """Return an operand as a matrix and a number to multiply the product by."""
         value = Value(value.shape, convert(value.expr, stored))
-        return matrix_of(value) or self._write(value)
+        for factor, candidate in without_factors(value):
+            matrix = matrix_of(candidate)
+            if matrix is not None:
+                return matrix, factor
+        return self._write(value), 1.0
 
     def _write(self, value: Value) -> Matrix:
         """Write an operand to memory; one that is the same in every batch only once."""
@@ -72,6 +88,20 @@ class Products:
             step = strides[0] if value.shape[0] > 1 else 0
             self._written[key] = Matrix(buffer, 0, False, strides[1], step)
         return self._written[key]
+
+
+def without_factors(value: Value) -> Iterator[tuple[float, Value]]:
+    """Return the value, then what it is a multiple of, with the factor, for as long as there is one."""
+    factor, expr = 1.0, value.expr
+    yield factor, value
+    while isinstance(expr, Apply) and expr.fn in ("mul", "div", "neg"):
+        numbers = [float(arg.value) for arg in expr.args if isinstance(arg, Const)]
+        rest = [arg for arg in expr.args if not isinstance(arg, Const)]
+        if len(rest) != 1 or (expr.fn == "div" and (expr.args[0] is not rest[0] or not numbers[0])):
+            return
+        factor *= -1.0 if expr.fn == "neg" else 1 / numbers[0] if expr.fn == "div" else numbers[0]
+        expr = rest[0]
+        yield factor, Value(value.shape, expr)
 
 
 def matrix_of(value: Value) -> Matrix | None:

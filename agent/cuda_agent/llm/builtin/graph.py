@@ -119,6 +119,8 @@ class Graph:
     """The containers of the returned value (docs/analysis.md); None for a single tensor, or where it is not known."""
     precision: str = "ieee"
     """The precision policy: anything but "ieee" allows TF32 in products."""
+    libraries: str = "vendor"
+    """What may be called: with "own" no library, not for products either."""
 
     def live_nodes(self) -> list[Node]:
         """Return the nodes that an output needs, in order."""
@@ -166,8 +168,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_graph(analysis: Mapping[str, Any], precision: str = "ieee") -> Graph:
-    """Build the graph from the analysis object, for a precision policy.
+def read_graph(analysis: Mapping[str, Any], rules: Mapping[str, Any] | None = None) -> Graph:
+    """Build the graph from the analysis object, under the rules of a report.
 
     Raises:
         Unsupported: it is not of the documented form, or has a dtype that no kernel here computes with.
@@ -188,7 +190,8 @@ def read_graph(analysis: Mapping[str, Any], precision: str = "ieee") -> Graph:
             data_dependent=bool(analysis.get("data_dependent")),
             totals=analysis.get("totals") or {},
             returns=analysis.get("returns"),
-            precision=precision,
+            precision=str((rules or {}).get("precision", "ieee")),
+            libraries=str((rules or {}).get("libraries", "vendor")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"read the traced graph ({type(error).__name__}: {error})") from error
@@ -244,3 +247,18 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the reference's strides where they are dense in some order of the dimensions, else row-major ones."""
+    dense = dense_strides(shape)
+    if strides is None or numel(shape) == 0:
+        return dense
+    step = 1
+    for stride, size in sorted(zip(strides, shape, strict=True), key=lambda pair: (pair[0], pair[1])):
+        if size == 1:
+            continue
+        if stride != step:
+            return dense
+        step *= size
+    return strides

@@ -1,7 +1,6 @@
 """From the traced graph to stages: loop nests over an output's index space, each element an expression."""
 
 import contextlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,16 @@ from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
 from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Value, map_index
 from cuda_agent.llm.builtin.factories import FACTORIES, factory
 from cuda_agent.llm.builtin.gemm import Products
-from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
+from cuda_agent.llm.builtin.graph import (
+    Graph,
+    Node,
+    Shape,
+    TensorSpec,
+    Unsupported,
+    dense_strides,
+    numel,
+    output_strides,
+)
 from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.norms import NORMS
 from cuda_agent.llm.builtin.pointwise import convert, number
@@ -35,7 +43,7 @@ class Lowering:
         self.stages: list[Step] = []
         self.products = 0
         self.dense: dict[str, Dense] = {}
-        self.multiply = Products(graph.target, graph.precision, self.stages)
+        self.multiply = Products(graph.target, graph.precision, graph.libraries != "own", self.stages)
         self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:
@@ -189,9 +197,7 @@ class Lowering:
         terms = apply("mul", unsqueeze(left, 2), unsqueeze(swap(right, 1, 2), 1))
         if terms.shape != (batch, rows, columns, depth):
             raise Unsupported(f"{node.title} of these shapes")
-        made = None
-        if not is_narrow(left, right):
-            made = self.multiply.make(left, right)
+        made = None if is_narrow(left, right) else self.multiply.make(left, right)
         if made is None:
             made = squeeze(self.reduce("sum", terms, [3]), [3])
         load = made.expr.args[0] if isinstance(made.expr, Apply) and made.expr.fn == "convert" else made.expr
@@ -292,18 +298,3 @@ def known(node: Node) -> bool:
         or op in TABLES
         or op in ("diag_embed", "tril", "triu", "glu", "repeat")
     )
-
-
-def output_strides(shape: Shape, strides: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the reference's strides where they are dense in some order of the dimensions, else row-major ones."""
-    dense = dense_strides(shape)
-    if strides is None or math.prod(shape) == 0:
-        return dense
-    step = 1
-    for stride, size in sorted(zip(strides, shape, strict=True), key=lambda pair: (pair[0], pair[1])):
-        if size == 1:
-            continue
-        if stride != step:
-            return dense
-        step *= size
-    return strides

@@ -65,8 +65,7 @@ def _decide(events: list[Event], messages: Sequence[Message]) -> _Turn:
     if not isinstance(analysis, Mapping):
         return _give_up(f"The analysis of the operator failed: {report.get('reason') or report.get('status')}")
     try:
-        precision = (report.get("rules") or {}).get("precision")
-        design = choose(read_graph(analysis, str(precision or "ieee")))
+        design = choose(read_graph(analysis, report.get("rules")))
     except Unsupported as missing:
         return _give_up(f"The built-in model has no recipe for this operator: it cannot do {missing}.")
     progress = replay(events, design)

@@ -19,7 +19,8 @@ def choose(graph: Graph) -> Design:
     plan = Lowering(graph).run()
     stages = needed(plan)
     if plan.dense & {buffer.name for stage in stages for buffer in written(stage)}:
-        raise Unsupported("a product of two dense matrices of integers, unless a sum over it can be pulled through")
+        kind = "without a library (libraries: own)" if graph.libraries == "own" else "of integers"
+        raise Unsupported(f"a product of two dense matrices {kind}, unless a sum over it can be pulled through")
     products = sum(isinstance(stage, Product) for stage in stages)
     if products:
         made = "a matrix product" if products == 1 else f"{products} matrix products"

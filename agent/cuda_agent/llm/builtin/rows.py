@@ -129,7 +129,17 @@ class Group:
             if dims not in (None, own) or numel(stage.outer) != self.count:
                 return None
             return reduce_pass(stage)
-        return None if dims is None else stage_pass(stage, dims)
+        if dims is None:
+            return None
+        taken = stage_pass(stage, dims)
+        return taken if self.suits(taken) else None
+
+    def suits(self, one: Pass) -> bool:
+        """Whether a pass runs through memory in the direction of the rest: else each of its rows would be scattered."""
+        ours = [direction(each, set(self.numbers)) for each in self.passes]
+        along, across = (sum(votes) for votes in zip(*ours, strict=True))
+        its = direction(one, set(self.numbers))
+        return not (along > across and its[1] > its[0]) and not (across > along and its[0] > its[1])
 
 
 def row_dims(shape: Shape, index: Index, count: int) -> list[int] | None:
@@ -249,16 +259,19 @@ def lane_dims(passes: Sequence[Pass]) -> int:
     return tail
 
 
+def direction(one: Pass, numbers: set[str]) -> tuple[int, int]:
+    """Return how many of a pass's accesses are contiguous from column to column, and how many from row to row."""
+    if not one.rows or not one.columns:
+        return 0, 0
+    indices = [node.index for node in one.loads() if node.source not in numbers]
+    indices += [write.place for write in one.writes]
+    along = sum(index.strides[-1] == 1 for index in indices)
+    return along, sum(index.strides[len(one.rows) - 1] == 1 and index.strides[-1] != 1 for index in indices)
+
+
 def lies_across(passes: Sequence[Pass], numbers: set[str]) -> bool:
     """Whether to walk across rows: more is contiguous from row to row than from column to column, or rows are short."""
-    along = across = 0
-    for one in passes:
-        if not one.rows or not one.columns:
-            continue
-        indices = [node.index for node in one.loads() if node.source not in numbers]
-        for index in [*indices, *(write.place for write in one.writes)]:
-            along += index.strides[-1] == 1
-            across += index.strides[len(one.rows) - 1] == 1 and index.strides[-1] != 1
+    along, across = (sum(votes) for votes in zip(*(direction(one, numbers) for one in passes), strict=True))
     short = max(one.width for one in passes) <= SHORT
     if not all(one.rows for one in passes) or len({one.rows[-1] for one in passes}) > 1:
         return False

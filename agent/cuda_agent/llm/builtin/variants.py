@@ -24,6 +24,8 @@ STAGED_BYTES = 4096
 ROWS_STREAM_FROM_BYTES = 64 << 20
 """The same for row kernels, whose outputs of a few megabytes are faster through the caches."""
 CONSERVATIVE = "plain"
+ALGORITHMS = 16
+"""Suggestions of the library that are timed: its first one is often not the fastest."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
 def cuda_variants(plan: Plan, kernels: Sequence[Kernel], processors: int) -> list[Variant]:
     """Return the variants for cuda, the best expected first, the conservative one last."""
     if any(isinstance(one, Product) for one in kernels):
-        found = _cuda_product_variants(plan, kernels)
+        found = _cuda_product_variants(plan)
     else:
         found = [Variant(way.name, way.options, way.idea) for way in row_ways(kernels, processors)] or _CUDA_LOOPS
     plain = CudaOptions(vector=False, tiled=False, walks=False)
@@ -126,24 +128,20 @@ def cuda_variants(plan: Plan, kernels: Sequence[Kernel], processors: int) -> lis
     return [*found, Variant(CONSERVATIVE, plain, idea)]
 
 
-def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
-    options = WALKS.options if any(isinstance(one, Rows) for one in kernels) else CudaOptions()
-    behind = Variant("in-place", options, "the library's product, then what comes behind it in one pass in place")
-    timed = replace(
-        behind,
-        name="timed",
-        options=replace(options, algorithms=8),
-        idea="time what the library suggests, keep the fastest",
-    )
+def _cuda_product_variants(plan: Plan) -> list[Variant]:
     inside = plan_kernels(with_epilogues(plan))
-    if inside == tuple(kernels):
-        return [behind, timed]
-    idea = "bias and activation in the library's own epilogue: the result is written once"
-    return [
-        Variant("epilogue", options, idea, inside),
-        replace(timed, kernels=inside),
-        behind,
-    ]
+    options = WALKS.options if any(isinstance(one, Rows) for one in inside) else CudaOptions()
+    first = Variant("in-place", options, "the library's first suggestion, then one pass in place")
+    timed = replace(
+        first,
+        name="timed",
+        options=replace(options, algorithms=ALGORITHMS),
+        idea="time what the library suggests at the first call and keep the fastest; then one pass in place",
+    )
+    if not any(isinstance(one, Product) and (one.bias or one.activation) for one in inside):
+        return [timed, first]
+    idea = "bias and activation in the library's own epilogue, which writes the result once; its suggestions timed"
+    return [replace(timed, name="epilogue", idea=idea, kernels=inside), timed, first]
 
 
 _CUDA_LOOPS = [

@@ -24,6 +24,8 @@ STEP_TITLES = {
 }
 RATE = {"cpu": 15e9, "cuda": 2.5e12}
 """Bytes a second that a first estimate assumes of a kernel that only moves memory."""
+FLOPS = {"cpu": 1e11, "cuda": 3e14}
+"""Operations a second that it assumes of a library's product of matrices."""
 
 
 def recognised(design: Design) -> str:
@@ -56,9 +58,13 @@ def before_writing(design: Design, variant: Variant, progress: Progress) -> str:
 
 def _expectation(design: Design, progress: Progress) -> str:
     guess = design.kernel_bytes / RATE[design.target] * 1e3
+    if design.flops:
+        guess += design.flops / FLOPS[design.target] * 1e3
     native = latency(progress.baseline, "compile") or latency(progress.baseline, "eager")
     rate = f"about {guess:.3g} ms at {RATE[design.target] / 1e9:.4g} GB/s"
     moved = f"The kernel has to move {megabytes(design.kernel_bytes)}, {rate}"
+    if design.flops:
+        moved += f", the product's {design.flops / 1e9:.3g} GFLOP included"
     if native is None:
         return f"{moved}."
     gain = native / max(guess, 1e-6)

@@ -103,7 +103,7 @@ class Gemm {
   }
   template <typename Call>
   cublasStatus_t choose(Plan& plan, const uint32_t* aligned, const Call& call, cudaStream_t stream) {
-    constexpr int kMost = 8;
+    constexpr int kMost = 16;
     cublasLtMatmulPreference_t wish = nullptr;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&wish);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {

@@ -74,6 +74,8 @@ c("gated", lambda x, y, z: F.silu(x @ y) * (x @ z), r(20, 30), r(30, 40), r(30, 
 c("mlp", Mlp(), r(2, 9, 24))
 c("attention", Attention(), r(2, 11, 24))
 c("normed", lambda x, w: F.layer_norm(x, (30,)) @ w, r(20, 30), r(30, 40))
+c("scales", lambda x, y: (x * 0.3) @ (y.t() / -2) + (2 * x) @ y.t(), r(20, 30), r(40, 30))
+c("late", lambda x, y: (x @ y.t()) * -2 + x.pow(2).sum(1, keepdim=True) + y.pow(2).sum(1), r(200, 30), r(40, 30))
 c("lazy", lambda x, y: (x * 2 + 1) @ torch.relu(y).t(), r(20, 30), r(40, 30))
 c("strided", lambda x, y: x[:, ::2] @ y[1:, :9], r(20, 30), r(16, 40))
 c("offset", lambda x, y: x[3:, 5:20] @ y[2:17, 4:] - 1, r(20, 30), r(30, 40))
