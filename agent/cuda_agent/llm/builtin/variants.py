@@ -120,7 +120,7 @@ def _cpu_row_variants(first: CpuOptions, rows: list[Rows]) -> list[Variant]:
 def cuda_variants(plan: Plan, kernels: Sequence[Kernel], processors: int) -> list[Variant]:
     """Return the variants for cuda, the best expected first, the conservative one last."""
     if any(isinstance(one, Product) for one in kernels):
-        found = _cuda_product_variants(plan, kernels)
+        found = _cuda_product_variants(plan)
     else:
         found = [Variant(way.name, way.options, way.idea) for way in row_ways(kernels, processors)] or _CUDA_LOOPS
     plain = CudaOptions(vector=False, tiled=False, walks=False)
@@ -128,8 +128,9 @@ def cuda_variants(plan: Plan, kernels: Sequence[Kernel], processors: int) -> lis
     return [*found, Variant(CONSERVATIVE, plain, idea)]
 
 
-def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Variant]:
-    options = WALKS.options if any(isinstance(one, Rows) for one in kernels) else CudaOptions()
+def _cuda_product_variants(plan: Plan) -> list[Variant]:
+    inside = plan_kernels(with_epilogues(plan))
+    options = WALKS.options if any(isinstance(one, Rows) for one in inside) else CudaOptions()
     first = Variant("in-place", options, "the library's first suggestion, then one pass in place")
     timed = replace(
         first,
@@ -137,7 +138,6 @@ def _cuda_product_variants(plan: Plan, kernels: Sequence[Kernel]) -> list[Varian
         options=replace(options, algorithms=ALGORITHMS),
         idea="time what the library suggests at the first call and keep the fastest; then one pass in place",
     )
-    inside = plan_kernels(with_epilogues(plan))
     if not any(isinstance(one, Product) and (one.bias or one.activation) for one in inside):
         return [timed, first]
     idea = "bias and activation in the library's own epilogue, which writes the result once; its suggestions timed"
