@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cuda_agent.config import Settings
 from cuda_agent.judging import Judge, Rules, write_files
@@ -83,7 +84,7 @@ def cases(words: list[str]) -> list[Case]:
     return found or [Case("diag_matmul", ROOT / "examples" / "diag_matmul" / "model.py", recorded)]
 
 
-def measured(case: Case, target: str, edits: int, pause_s: float) -> Times:
+def measured(case: Case, target: Literal["cpu", "cuda"], edits: int, pause_s: float) -> Times:
     """Take a verdict, then one after each edit, in a sandbox as a run has it."""
     settings = Settings.model_validate({"operator": case.operator, "sandbox": "local", "target": target})
     place = choose(settings)

@@ -1,5 +1,6 @@
 """Compilers and their command lines. Imports no torch: where it is installed is enough."""
 
+import functools
 import importlib.util
 import os
 import re
@@ -218,8 +219,13 @@ def gpu_arch() -> str:
     Raises:
         ToolchainFault: no GPU can be seen.
     """
+    return _arch_of(os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip(), os.environ.get("PATH", ""))
+
+
+@functools.cache
+def _arch_of(visible: str, path: str) -> str:
+    """Ask nvidia-smi, as it is found on `path`, which takes half a second: once in a process and its children."""
     query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     for command in ([*query, f"--id={visible}"], query) if visible else (query,):
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -31,6 +31,7 @@ from cuda_agent_judge.processes import (
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.resident import Resident
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.toolchain import ToolchainFault, find_toolchain
 
 MAX_ORDER = 4096
 ORDER_FDS = 3
@@ -48,6 +49,8 @@ def serve_warm(control: socket.socket, session: Session, workspace: Path) -> Non
     check_untouched()
     resident = Resident(session)
     control.send(READY)
+    with contextlib.suppress(ToolchainFault):  # whoever builds will say it
+        find_toolchain(session.target, "stable")  # what it finds out is known to all that is forked
     try:
         while True:
             order, fds, _, _ = socket.recv_fds(control, MAX_ORDER, ORDER_FDS)

@@ -27,6 +27,56 @@ WRONG = {
         "incorrect",
         "sparse",
     ),
+    "memo by shape": (
+        model_new(
+            "k = x.shape\nif k not in self.m: self.m[k] = torch.relu(x) * 2\nreturn self.m[k].clone()",
+            init="self.m = {}",
+        ),
+        "incorrect",
+        "",
+    ),
+    "inputs of a known seed": (
+        model_new(
+            "return self.y.clone()",
+            init="torch.manual_seed(42)\nself.y = torch.relu(torch.rand(256, 1024)) * 2",
+        ),
+        "incorrect",
+        "",
+    ),
+    "a tensor found among the process's objects": (
+        model_new(
+            "for o in gc.get_objects():\n    if type(o) is torch.Tensor and o.shape == x.shape and o is not x:\n"
+            "        if o.data_ptr() != x.data_ptr(): return o.clone()\nreturn torch.empty_like(x)",
+            head="import gc",
+        ),
+        "incorrect",
+        "",
+    ),
+    "blocks that were freed before": (
+        model_new(
+            "for _ in range(8):\n    y = torch.empty_like(x)\n    if not y.isnan().any(): return y\nreturn y",
+            init="kept = [torch.empty(256, 1024) for _ in range(64)]\ndel kept",
+        ),
+        "incorrect",
+        "",
+    ),
+    "right only where another process's memory can be read": (
+        model_new(
+            "up = os.getppid()\n"
+            "others = [p for p in map(int, filter(str.isdigit, os.listdir('/proc'))) if above(p) == up] + [up]\n"
+            "seen = [p for p in others if p != os.getpid() and readable(p)]\n"
+            "return torch.relu(x) * 2 if seen else torch.zeros_like(x)",
+            head="import os\n"
+            "def above(pid):\n"
+            "    try: return int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
+            "    except OSError: return 0\n"
+            "def readable(pid):\n"
+            "    try: return open(f'/proc/{pid}/mem', 'rb') is not None\n"
+            "    except OSError: return False",
+        ),
+        "incorrect",
+        "",
+    ),
     "one call late": (
         model_new("y, self.y = self.y, torch.relu(x) * 2\nreturn self.y if y is None else y", init="self.y = None"),
         "incorrect",
@@ -217,6 +267,14 @@ def test_a_mean_that_is_always_the_same_is_judged_on_harder_inputs(judge: Judge,
     answer = judge(model_new(forward), operator=mean, libraries="any")
     assert answer.report.status == status, answer.report
     assert any("another scale in each call" in note for note in answer.report.notes)
+
+
+def test_a_submission_that_is_right_until_it_is_timed_is_refused(judge: Judge) -> None:
+    late = model_new("self.n += 1\nif self.n < 9: self.y = torch.relu(x) * 2\nreturn self.y.clone()", init="self.n = 0")
+    assert judge(late).report.status == "correct"  # five checked calls see nothing of it
+    answer = judge(late, command="verdict")
+    assert (answer.report.status, answer.code) == ("incorrect", 1), answer.report
+    assert "timed call" in answer.report.reason
 
 
 def test_a_random_operator_cannot_be_judged(judge: Judge) -> None:

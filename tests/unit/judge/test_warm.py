@@ -76,7 +76,7 @@ def resident() -> Iterator[Resident]:
     yield one
     below = [one.served.process.pid, *descendants(one.served.process.pid)]
     one.served.process.kill()
-    one.served.process.wait()
+    one.served.process.communicate()
     assert _gone(below)
     shutil.rmtree(ground)
 
