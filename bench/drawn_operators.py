@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Family = Literal["pointwise", "diagonal", "reduction", "norm", "loss", "linear sum"]
+Family = Literal["pointwise", "diagonal", "reduction", "norm", "loss", "linear sum", "gemm"]
 SMALL = (1, 2, 3, 5, 7, 8, 13, 16, 31, 33, 64, 67)
 SIDES = (257, 384, 513, 777, 1023)
 """Sides of the matrices of large products."""

@@ -1,7 +1,7 @@
 """How long it takes from an edit of a kernel to the judge's in-loop verdict on it.
 
     python -m bench.edit_to_verdict [--target cpu]
-    python -m bench.edit_to_verdict --target cuda [--published CLONE] axpby=bench/edits/axpby/operator.py [NAME=FILE ...]
+    python -m bench.edit_to_verdict --target cuda [--published CLONE] NAME=FILE [...]
 
 NAME is a folder of bench/edits/ (axpby, matmul, softmax, reduction, row_scale), FILE the operator that its kernel
 computes; on `cpu` it is examples/diag_matmul with the kernel of its recorded run. An edit changes a source under

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.drawn_operators import Drawn, draw
+from bench.drawn_products import draw_products
 from bench.drawn_rows import draw_rows
 
 HEADER = "| seed | operations | shape | dtype | verdict | over compile [95 %] | wrong |\n|---|---|---|---|---|---|---|"
-DRAW = {"chains": draw, "rows": draw_rows}
+DRAW = {"chains": draw, "rows": draw_rows, "gemm": draw_products}
 RIGHT = ("win", "tie", "slower", "inconclusive")
 
 
@@ -45,7 +46,7 @@ def main() -> int:
     """Run every seed in turn; print a line a run and the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0-19", help="first-last")
-    parser.add_argument("--families", default="chains", choices=["chains", "rows"], help="rows: with reductions")
+    parser.add_argument("--families", default="chains", choices=list(DRAW), help="rows: reductions; gemm: products")
     parser.add_argument("--elements", type=int, default=700_000, help="of the first input, about")
     parser.add_argument("--max-turns", type=int, default=14)
     parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])

@@ -2,13 +2,14 @@
 
     python -I -S bench/simulated_run.py PLAN.json JOURNAL LOCKS [--gpu=UUID]
 
-PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`. Without a GPU named, it is
-the one that $CUDA_VISIBLE_DEVICES names. The journal gets a JSON line for each thing that was held. Standard library
-only.
+PLAN.json holds `turns`, a list of {"model_s", "build_s", "device_s"}, and `build_places`; with `dies` it is killed when
+it first has its GPU. Without a GPU named, it is the one that $CUDA_VISIBLE_DEVICES names. The journal gets a JSON line
+for each thing that was held. Standard library only.
 """
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -29,18 +30,20 @@ def main() -> int:
     for turn in plan["turns"]:
         time.sleep(turn["model_s"])
         hold(LockQueue(locks, "build", plan["build_places"]), "build", turn["build_s"], journal)
-        hold(LockQueue(locks, gpu), gpu, turn["device_s"], journal)
+        hold(LockQueue(locks, gpu), gpu, turn["device_s"], journal, dies=plan.get("dies", False))
     print(json.dumps({"status": "done"}))
     return 0
 
 
-def hold(queue: LockQueue, name: str, seconds: float, journal: Path) -> None:
+def hold(queue: LockQueue, name: str, seconds: float, journal: Path, *, dies: bool = False) -> None:
     """Wait for something, hold it, and write down when."""
     asked = time.monotonic()
     queue.acquire(WAIT_LIMIT_S)
     since = time.monotonic()
     note(journal, {"what": name, "asked": asked, "since": since, "pid": os.getpid()})
     time.sleep(seconds)
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
     until = time.monotonic()  # before the next one can have it
     queue.release()
     note(journal, {"what": name, "asked": asked, "since": since, "until": until, "pid": os.getpid()})

@@ -199,9 +199,9 @@ class Judge:
         return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output, f"{folder}-state")
 
     def new_profiles(self) -> list[Report]:
-        """Return the passing profiles that were recorded since the last call, oldest first."""
+        """Return the passing profiles that were recorded since the last call, of baselines alone too, oldest first."""
         reports, self._profiles_seen = self._records(self._profiles_seen)
-        return [report for report in reports if report.command == "profile" and report.passed and report.speedup]
+        return [report for report in reports if report.command == "profile" and report.passed]
 
     def new_steps(self) -> list[Report]:
         """Return every report that was recorded since the last call (builds and checks too), oldest first."""
@@ -235,13 +235,11 @@ class Judge:
         state_dir: str | None = None,
     ) -> Report:
         place = state_dir or self._sandbox.state_dir
-        nonce = secrets.token_hex(16)
-        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
-        self._sandbox.write(file, b"")
         if self.served is not None and state_dir is None:
-            report = self._ask_served(self.served, command[0], nonce, file, timeout_s, on_output)
+            report = self._ask_served(self.served, command[0], timeout_s, on_output)
             if report is not None:
                 return report
+        nonce, file = self._expected()
         argv = [self._python, "-I", self._home or home(place), *command, "--session", session(place), "--report", file]
         result = self._sandbox.exec(
             [*argv, "--nonce", nonce],
@@ -254,19 +252,22 @@ class Judge:
             raise JudgeTimeout(f"The judge's {command[0]} was stopped after {timeout_s:.0f} s.")
         return self._answer(file, nonce, command[0], result)
 
+    def _expected(self) -> tuple[str, str]:
+        """Return a nonce and the file of the answer that bears it; no two calls share them."""
+        nonce = secrets.token_hex(16)
+        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
+        self._sandbox.write(file, b"")
+        return nonce, file
+
     def _ask_served(
-        self,
-        served: Served,
-        command: str,
-        nonce: str,
-        file: str,
-        timeout_s: float,
-        on_output: Callable[[bytes], None] | None,
+        self, served: Served, command: str, timeout_s: float, on_output: Callable[[bytes], None] | None
     ) -> Report | None:
         """Ask the judge that listens; None where nothing comes back that it has sealed."""
+        nonce, file = self._expected()
         argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), command, "--socket", served.socket]
         words = ["--report", file, "--nonce", nonce, "--token", served.token(command, nonce)]
-        result = self._sandbox.exec([*argv, *words], timeout_s=timeout_s, on_output=on_output)
+        env = environment(self._sandbox.state_dir, self._home)
+        result = self._sandbox.exec([*argv, *words], env=env, timeout_s=timeout_s, on_output=on_output)
         if result.timed_out:
             raise JudgeTimeout(f"The judge's {command} was stopped after {timeout_s:.0f} s.")
         try:

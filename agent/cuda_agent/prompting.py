@@ -103,7 +103,7 @@ def task_context(
     return TaskContext(
         name=operator.name,
         source=shorten(operator.source).rstrip(),
-        analysis=summarise(analysis),
+        analysis="\n".join([summarise(analysis), *report.performance_lines]).strip(),
         notes=(*notes, *report.notes),
         workspace=workspace,
         target=report.target,

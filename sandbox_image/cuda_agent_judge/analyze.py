@@ -53,13 +53,7 @@ def describe(operator: Operator, target: Device, screening: Screening) -> dict[s
     Raises:
         OperatorFault: the operator fails now.
     """
-    model = operator.make_model(target)
-    inputs = clone_inputs(operator.get_inputs(SEED, target))
-    leaves = list(zip(flatten(inputs)[0], paths(inputs), strict=True))
-    named = [(leaf, f"i{index}") for index, (leaf, _) in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    parameters, tensors = _parameters(model)
-    described = [_input(f"i{index}", leaf, list(path)) for index, (leaf, path) in enumerate(leaves)]
-    graph = _trace(model, inputs, [*named, *tensors])
+    found = traced(operator.make_model(target), clone_inputs(operator.get_inputs(SEED, target)))
     degenerate = [screening.degenerate] if screening.degenerate else []
     return {
         "schema": SCHEMA,
@@ -67,6 +61,19 @@ def describe(operator: Operator, target: Device, screening: Screening) -> dict[s
         "device": describe_device(target),
         "torch": torch.__version__,
         "forward": operator.forward_names(),
+        **found,
+        "notes": [*degenerate, *screening.notes, *found["notes"]],
+    }
+
+
+def traced(model: torch.nn.Module, inputs: Any) -> dict[str, Json]:
+    """What a model computes, of the analysis the part that a trace tells; it is run on inputs that it may change."""
+    leaves = list(zip(flatten(inputs)[0], paths(inputs), strict=True))
+    named = [(leaf, f"i{index}") for index, (leaf, _) in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    parameters, tensors = _parameters(model)
+    described = [_input(f"i{index}", leaf, list(path)) for index, (leaf, path) in enumerate(leaves)]
+    graph = _trace(model, inputs, [*named, *tensors])
+    return {
         "inputs": described,
         "parameters": parameters,
         "constants": graph.constants,
@@ -76,10 +83,11 @@ def describe(operator: Operator, target: Device, screening: Screening) -> dict[s
         "totals": {
             "flops": graph.flops,
             "bytes_required": graph.bytes_required,
+            "bytes_written": graph.bytes_written,
             "bytes_moved": graph.bytes_moved,
         },
         "data_dependent": graph.data_dependent,
-        "notes": [*degenerate, *screening.notes, *graph.notes],
+        "notes": list(graph.notes),
     }
 
 

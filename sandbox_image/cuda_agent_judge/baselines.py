@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge import expected, sampling
+from cuda_agent_judge.appraisal import appraise_here
 from cuda_agent_judge.compare import compare
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.protocol import Kind
@@ -47,7 +48,9 @@ class Baselines:
         self._session = session
         self._values = values
         self._failed: str | None = None
+        self._is_compiled = False
         self._calls: dict[str, Callable[..., Any]] = {"eager": model, "null": _nothing}
+        self._appraised: dict[bool, dict[str, Any]] = {}
         self._peaks: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         self._side = "eager"
@@ -55,7 +58,7 @@ class Baselines:
         """The eager output of the latest inputs, row-major."""
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer COMPILE, WARM, PREPARE, GO, LAND or MEMORY."""
+        """Answer COMPILE, WARM, PREPARE, GO, LAND, MEMORY or APPRAISE."""
         with torch.no_grad():
             match kind:
                 case Kind.COMPILE:
@@ -70,6 +73,8 @@ class Baselines:
                     return self._land(body)
                 case Kind.MEMORY:
                     return {"bytes": self._peak(body["side"])}
+                case Kind.APPRAISE:
+                    return self._appraise(operations=body["operations"], again=body["again"])
                 case _:
                     raise ValueError(f"the reference worker was asked for {kind.name}")
 
@@ -88,8 +93,9 @@ class Baselines:
         With a folder to make a new cache in, nothing counts that was compiled before: where the submission has the
         judge's uid it could have been written to.
         """
-        if self.is_warm and not fresh_in:
+        if (self._is_compiled or self.is_warm) and not fresh_in:
             return {}
+        self._is_compiled = True
         self._failed = None
         self._calls.pop("compile", None)
         kept = self._session.cache_dir / "inductor"
@@ -134,6 +140,21 @@ class Baselines:
         self._runner.prepare(0, self._values(), now=True)
         args, kwargs = self._runner.arguments
         return self._calls[side](*args, **kwargs)
+
+    def _appraise(self, *, operations: bool, again: bool) -> dict[str, Any]:
+        """Say what the operator costs here; with `operations` also where eager spends its time."""
+        if operations not in self._appraised or again:
+            self._runner.prepare(0, self._values(), now=True)
+            args, kwargs = self._runner.arguments
+            ready = self._ready if operations else None
+            found = appraise_here(self._session, self._model, kwargs or args, ready, again=again)
+            self._appraised = {operations: found}
+        return self._appraised[operations]
+
+    def _ready(self) -> Callable[[], Any]:
+        self._runner.prepare(0, self._values(), now=True)
+        args, kwargs = self._runner.arguments
+        return lambda: self._model(*args, **kwargs)
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         self._side = body["side"]

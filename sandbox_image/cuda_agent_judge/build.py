@@ -29,6 +29,7 @@ from cuda_agent_judge.compiling import (
 )
 from cuda_agent_judge.isolation import Identity, lend, take_back
 from cuda_agent_judge.objects import ObjectStore, file_sha256
+from cuda_agent_judge.ptxas import CompiledKernel, read_ptxas
 from cuda_agent_judge.sources import KERNELS, SourceFault, Submission, read_submission, write_if_changed
 from cuda_agent_judge.toolchain import Style, Target, Toolchain, ToolchainFault, build_environment, find_toolchain
 
@@ -59,6 +60,8 @@ class BuildResult:
     reason: str = ""
     """One sentence; "" when it is ok."""
     timed_out: bool = False
+    kernels: tuple[CompiledKernel, ...] = ()
+    """What ptxas says of each, on `cuda`."""
 
 
 class BuildFault(Exception):
@@ -102,8 +105,8 @@ def build(
         toolchain = find_toolchain(target, style, arch)
         made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s, identity, place, waits)
         with _locked(out_dir, made.deadline):
-            library, log = made.run(clean)
-        outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log)
+            library, log, kernels = made.run(clean)
+        outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log, kernels=tuple(kernels))
     except BuildTimeout as timeout:
         reason = str(timeout) or f"the build took longer than {timeout_s:g} s and was stopped: make the sources smaller"
         outcome = dataclasses.replace(outcome, log=reason, reason=reason, timed_out=True)
@@ -132,8 +135,8 @@ class _Build:
     place: Callable[[], AbstractContextManager[None]]
     waits: list[float]  # seconds for a place, which put the deadline off
 
-    def run(self, clean: bool) -> tuple[Path, str]:
-        """The library and the log.
+    def run(self, clean: bool) -> tuple[Path, str, list[CompiledKernel]]:
+        """The library, the log and the kernels.
 
         Raises:
             BuildFault: it does not compile or link.
@@ -159,7 +162,8 @@ class _Build:
         library = self._link([store.object_file(source) for source in sources], sealed)
         said = [f"{source}:\n{text}" for source in sources if (text := without_chatter(store.output(source)))]
         summary = f"built {LIBRARY}: {len(stale)} compiled, {len(sources) - len(stale)} up to date"
-        return library, shortened("\n".join([summary, *said]))
+        kernels = [kernel for source in sources for kernel in read_ptxas(store.output(source))]
+        return library, shortened("\n".join([summary, *said])), kernels
 
     def _seal(self, sealed: Path) -> list[str]:
         """Copy what is built; returns the sources, by their path in the copy."""

@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import buffers, contract, extension, peeking, policy, sampling
+from cuda_agent_judge import buffers, contract, extension, peeking, policy, recording, sampling, timeline
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Inputs, Runner
+from cuda_agent_judge.symbols import vendor_calls
 
 _copy, _as_strided, _contiguous = torch.Tensor.copy_, torch.Tensor.as_strided, torch.Tensor.contiguous
 _no_grad, _Tensor = torch.no_grad, torch.Tensor
@@ -62,6 +63,7 @@ class Candidate:
             Kind.AUDIT: self._audit,
             Kind.STATE: self._give_state,
             Kind.MEMORY: lambda body: {"bytes": peak_of(self._call, self._target)},
+            Kind.RECORD: self._record,
         }
 
     def setup(self, body: dict[str, Any], fds: tuple[int, ...]) -> dict[str, Any]:
@@ -198,7 +200,17 @@ class Candidate:
         return self._model(*args, **kwargs)
 
     def _audit(self, body: dict[str, Any]) -> dict[str, Any]:
-        return policy.audit(self._call, self._own_modules)
+        # The library that the judge built was looked at before; these the submission built while it was imported.
+        built = [Path(file) for module in self._own_modules if (file := getattr(module, "__file__", None))]
+        return policy.audit(self._call, self._own_modules) | {"vendor": vendor_calls(built)}
+
+    def _record(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Say what one more call starts, and how long each part of it takes."""
+        call = recording.marked(self._model)
+        events = recording.record(lambda: self._runner.go(call, body["spin_us"]), self._target)
+        if self._target == "cuda":
+            return timeline.device_timeline(events).to_json()
+        return timeline.host_timeline(events, policy.NAMESPACE).to_json()
 
     def _give_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy the weights as they are now back into the shared area."""

@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from cuda_agent_judge import contract
+from cuda_agent_judge import contract, drawing
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import OutputError
 from cuda_agent_judge.session import Session
@@ -15,6 +15,21 @@ def new_seed() -> int:
     return secrets.randbits(63)
 
 
+def refuse_vendor_calls(names: list[Any]) -> None:
+    """Refuse kernels that call others' libraries, where only own ones may compute.
+
+    Raises:
+        Refused: there is one of these names.
+    """
+    if names:
+        called = ", ".join(str(name)[:60] for name in names[:5])
+        raise Refused(
+            "policy",
+            f"the kernels call {called}, but all arithmetic has to be the submission's own (libraries: own): "
+            "write the product yourself",
+        )
+
+
 class Checker:
     """Makes checked calls and keeps the worst error of each output."""
 
@@ -22,11 +37,12 @@ class Checker:
         self._workers = workers
         self._held = session.output_lifetime == "held" and not shared["aliasing"]
         self._any_library = session.libraries == "any"
+        self._own_only = session.libraries == "own"
         self._shared = shared
         self._signed = bool(shared["signed"])
         self.calls = 0
         self.errors: dict[str, OutputError] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = [drawing.HARDENED] if shared["hardened"] else []
 
     def check(self, variants: tuple[str, ...]) -> None:
         """Make one checked call a variant.
@@ -48,8 +64,8 @@ class Checker:
             return
         self._draw("native")
         found = self._workers.ask_candidate(Kind.AUDIT)
-        refused, own = found.get("refused"), found.get("own")
-        if not isinstance(refused, list) or not isinstance(own, list):
+        refused, own, vendor = found.get("refused"), found.get("own"), found.get("vendor")
+        if not (isinstance(refused, list) and isinstance(own, list) and isinstance(vendor, list)):
             raise Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
         if found.get("compiled"):
             raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
@@ -58,6 +74,8 @@ class Checker:
             raise Refused(
                 "policy", f"the submission computes with PyTorch operations ({names}); write a kernel instead"
             )
+        if self._own_only:
+            refuse_vendor_calls(vendor)
         if not own:
             raise Refused("policy", "none of the submission's own functions ran; call one of cuda_extension in forward")
 

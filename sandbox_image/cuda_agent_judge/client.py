@@ -71,9 +71,10 @@ def parse(body: bytes) -> Asked:
 
 def _from_host(raw: dict[str, object]) -> Asked:
     command, nonce, token = raw["command"], raw["nonce"], raw["token"]
-    if not (isinstance(command, str) and isinstance(nonce, str) and isinstance(token, str)) or raw["arguments"] != []:
+    words = all(isinstance(word, str) and word for word in (command, nonce, token))
+    if not words or raw["arguments"] != []:
         raise Refusal("a request with a token is a command, no arguments, a nonce and the token, in words")
-    return Asked(command, (), nonce, token)
+    return Asked(str(command), (), str(nonce), str(token))
 
 
 class Client:

@@ -2,7 +2,8 @@
 
 `native` is what get_inputs() draws. `signed` replaces unstructured floating inputs by normal values of both signs whose
 rows differ in scale, so that a kernel that returns its input, or knows its distribution, is seen. `sparse` changes one
-element of each floating input of the call before.
+element of each floating input of the call before. Where a constant passes for what `native` values give (a loss over
+many of them), `hard` values take their place: signed, and at another scale in each draw.
 """
 
 import torch
@@ -10,6 +11,10 @@ import torch
 _ASSERTING = ("binary_cross_entropy", "bernoulli", "multinomial")
 """On a GPU these abort the context when a value leaves their domain."""
 
+HARDENED = (
+    "a constant passes for the values that get_inputs() draws: normal values, at another scale in each call, take the "
+    "place of its floating-point inputs"
+)
 _SAMPLE, _BLOCK = 1 << 22, 1024
 
 
@@ -52,6 +57,12 @@ def make_signed(tensor: torch.Tensor) -> None:
     if tensor.dim() > 1:
         values *= torch.exp2(torch.rand((*tensor.shape[:-1], 1), device=tensor.device) * 2 - 1)
     tensor.copy_(values)
+
+
+def make_hard(tensor: torch.Tensor) -> None:
+    """Overwrite a tensor with signed values at one scale between 1/4 and 4: even their mean is another in each draw."""
+    make_signed(tensor)
+    tensor.mul_(float(torch.exp2(torch.rand(()) * 4 - 2)))
 
 
 def make_sparse(raw: torch.Tensor, generator: torch.Generator) -> None:

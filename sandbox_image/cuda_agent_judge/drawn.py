@@ -34,6 +34,8 @@ class Drawn:
         """The leaves, None in place of each tensor."""
         self._store(leaves)
         self.fixed = False
+        self.hardened = False
+        """Whether hard values take the place of the native ones."""
 
     def take_memory(self) -> None:
         """Make room for what is drawn."""
@@ -69,7 +71,9 @@ class Drawn:
             return
         self._store(trees.flatten(self._draw_tree(seed))[0])
         for leaf, plain in zip(self.form.layout.leaves, self._eligible, strict=True):
-            if variant == "signed" and plain:
+            if plain and self.hardened:
+                drawing.make_hard(leaf.view(leaf.raw(self.master)))
+            elif plain and variant == "signed":
                 drawing.make_signed(leaf.view(leaf.raw(self.master)))
             elif self.fixed:
                 drawing.flip_signs(leaf.raw(self.master), seed)

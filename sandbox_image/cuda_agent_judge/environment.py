@@ -58,6 +58,8 @@ def clean(given: dict[str, str]) -> dict[str, str]:
     cores = str(len(os.sched_getaffinity(0)))
     kept = {name: given[name] for name in (*_KEPT, SESSION) if name in given}
     return kept | {
+        # One GPU is seen, whatever the caller shows: kernels are timed on that and can use no other.
+        "CUDA_VISIBLE_DEVICES": given.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip(),
         _MARK: str(os.getpid()),
         "PATH": given.get("PATH") or os.defpath,
         # For what torch starts: this process itself runs isolated.

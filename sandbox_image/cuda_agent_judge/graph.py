@@ -33,6 +33,8 @@ class Graph:
     flops: int = 0
     bytes_moved: int = 0
     bytes_required: int = 0
+    bytes_written: int = 0
+    """The part of the required ones that is written."""
     data_dependent: bool = False
 
 
@@ -81,7 +83,8 @@ class Recorder(Dispatching):  # type: ignore[no-untyped-call]
             if value.memory.writes:
                 written[value.id] = size
         read = sum(min(self._named[key][1], sum(reads.values())) for key, reads in self._reads.items())
-        self.graph.bytes_required = read + sum(written.values())
+        self.graph.bytes_written = sum(written.values())
+        self.graph.bytes_required = read + self.graph.bytes_written
         return self.graph
 
     def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

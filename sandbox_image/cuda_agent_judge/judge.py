@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import battery, checking, compare, gpu, idle, timing, verdict
+from cuda_agent_judge import battery, checking, compare, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.isolation import Identity
@@ -13,12 +13,14 @@ from cuda_agent_judge.nvml import watched
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.ptxas import CompiledKernel
 from cuda_agent_judge.report import Command, Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.slots import Slots
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, ratio_interval
 from cuda_agent_judge.submission import Sealed
+from cuda_agent_judge.symbols import vendor_calls
 from cuda_agent_judge.workers import Refused, Workers
 
 _BUILDS_ITSELF = b"cpp_extension"
@@ -49,6 +51,7 @@ class Judgement:
         self._own_folder = ""
         self._builder = builder
         self._slots = Slots(session.target, session.locks)
+        self._kernels: tuple[CompiledKernel, ...] = ()
 
     @property
     def accounted(self) -> Report:
@@ -63,7 +66,8 @@ class Judgement:
         with self._slots.device.held():
             self._set_up_reference()
             self._time(None)
-        self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
+            self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
+            self._explain(operations=True)
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
@@ -91,6 +95,8 @@ class Judgement:
                     self._memory()
                 self._time(checker)
             checker.check_weights()
+            if timed:
+                self._explain(record=self.report.final or self.report.command == "profile")
         finally:
             self.report = replace(
                 self.report,
@@ -130,10 +136,13 @@ class Judgement:
                 identity=self._builder,
                 place=self._slots.builds.held,
             )
+        self._kernels = built.kernels
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
             raise Refused(status, built.reason or "the kernels do not compile", built.log)
+        if session.libraries == "own" and built.library is not None:
+            checking.refuse_vendor_calls(vendor_calls([built.library]))
         return built
 
     def _open_reference(self) -> None:
@@ -219,6 +228,13 @@ class Judgement:
         self._remember()
         if checker is not None:
             self._decide(found, headline)
+
+    def _explain(self, *, operations: bool = False, record: bool = False) -> None:
+        """Say where the time goes, when all that counts is measured: nothing here changes a status."""
+        with self._phases.stage("explanation"):
+            self.report = explaining.explain(
+                self._workers, self.report, self._kernels, operations=operations, record=record
+            )
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""

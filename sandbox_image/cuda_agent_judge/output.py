@@ -26,7 +26,7 @@ def lines(report: Report) -> list[str]:
     """What a report says in short lines."""
     mark = "[PASS]" if report.passed else "[FAIL]"
     shown = [f"{mark} {report.status}: {report.reason}"]
-    shown += report.details.rstrip().splitlines()
+    shown += [*report.details.rstrip().splitlines(), *report.performance_lines]
     shown += [
         f"{mark} output {error.output or '0'} ({error.dtype}): relative L2 {error.relative_l2:.2e} "
         f"(limit {error.relative_l2_limit:.1e}), largest error {error.max_error:.2e} "

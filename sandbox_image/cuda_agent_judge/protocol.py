@@ -48,8 +48,10 @@ class Kind(IntEnum):
     ANALYZE = 15
     FILL = 16
     PEEK = 17
-    OPEN = 18
-    COMPILE = 19
+    APPRAISE = 18
+    RECORD = 19
+    OPEN = 20
+    COMPILE = 21
     ANSWER = 100
     FAULT = 101
 

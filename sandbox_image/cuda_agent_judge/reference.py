@@ -11,15 +11,15 @@ import itertools
 import json
 import os
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from cuda_agent_judge import ahead, compare, expected, peeking
+from cuda_agent_judge import ahead, compare, expected, peeking, slots
 from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
+from cuda_agent_judge.appraisal import extended
 from cuda_agent_judge.battery import IN_LOOP, TIMED
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.lending import Lent
@@ -28,8 +28,6 @@ from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.standing import Standing, packed
 
-_FURTHER, _FURTHER_S = 14, 3.0
-"""Draws, and seconds for them, after two answers that are alike."""
 _TIMED_AHEAD = 7
 
 
@@ -83,8 +81,13 @@ class Reference:
             Cudart().synchronize()
         return {}
 
+    @property
+    def compiles_next(self) -> bool:
+        """Whether the next piece of work ahead is the baseline."""
+        return self._standing is not None and not self._standing.baselines.is_warm
+
     def work_ahead(self) -> bool:
-        """Do a piece of what the next judgement will ask for; False when all is done.
+        """Do a piece of what the next judgement will ask for; False when all is done, or others have the device.
 
         On `cuda` nothing of it touches the GPU, which may be another's at the moment.
         """
@@ -92,14 +95,19 @@ class Reference:
             import torch._inductor.compile_fx  # noqa: F401  # takes seconds, and only the baseline needs it
 
             return False
+        if self._standing is not None and not self._standing.baselines.is_warm:
+            self._standing.baselines.handle(Kind.COMPILE, {})
+        with slots.if_free("cpu", self._session.locks) as free:
+            return free and self._work_on()
+
+    def _work_on(self) -> bool:
         if self._standing is None:
             self._stand_up(int.from_bytes(os.urandom(8), "big") >> 1, Phases())
             return True
         if self._ahead is None:
             self._ahead = Ahead(self._standing, IN_LOOP, _TIMED_AHEAD)
         if not self._standing.baselines.is_warm:
-            for kind in (Kind.COMPILE, Kind.WARM):
-                self._standing.baselines.handle(kind, {})
+            self._standing.baselines.handle(Kind.WARM, {})
             return True
         return self._ahead.step()
 
@@ -243,20 +251,10 @@ class Reference:
             return {"degenerate": "", "unchanged": False}
         if self._degenerate is None:
             first, second = self._screened[:2]
-            later = itertools.chain([second], self._further_answers(body["seed"]))
+            later = itertools.chain([second], self._stands.answers(body["seed"]))
             has_inputs = bool(self._stands.inputs.layout.leaves)
             self._degenerate = expected.degenerate(first, later, has_inputs)
         return {"degenerate": self._degenerate, "unchanged": self._unchanged}
-
-    def _further_answers(self, seed: int) -> Iterator[list[torch.Tensor]]:
-        end = time.monotonic() + _FURTHER_S
-        stands = self._stands
-        for number in range(_FURTHER):
-            if time.monotonic() > end:
-                return
-            stands.drawn.draw("native", seed ^ number)
-            stands.runner.prepare(0, stands.drawn.values, now=True)
-            yield expected.heads(expected.tensors_of(stands.run()))
 
     def _check_state(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the weights that came back are those that went out."""
@@ -266,4 +264,4 @@ class Reference:
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
         """Screen and trace the operator: a command of its own."""
         report = analyze(self._session.operator_dir, self._session.target)
-        return {"report": json.loads(report.to_json())}
+        return {"report": json.loads(extended(report, self._session).to_json())}

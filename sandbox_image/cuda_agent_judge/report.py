@@ -116,12 +116,26 @@ class Report:
     """Given by the caller and handed back, so that an old file is never taken for a new answer."""
     analysis: dict[str, Any] | None = None
     """Only of `analyze`: the traced graph (docs/analysis.md)."""
+    performance: dict[str, Any] | None = None
+    """Where the time goes: floor, rates, kernels (docs/judge.md); None where nothing was measured."""
     schema: int = SCHEMA
 
     @property
     def passed(self) -> bool:
         """Whether the step did what it is for; a passed verdict may still be a tie or slower."""
         return self.status in PASSED
+
+    @property
+    def performance_lines(self) -> list[str]:
+        """Where the time goes, for a reader."""
+        lines = self.performance.get("lines") if isinstance(self.performance, dict) else None
+        return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+
+    @property
+    def at_limit(self) -> str:
+        """Why no kernel can win against the baseline that was measured; "" where one may."""
+        sentence = self.performance.get("at_limit") if isinstance(self.performance, dict) else None
+        return sentence if isinstance(sentence, str) else ""
 
     def to_json(self) -> str:
         """One line of JSON, with nothing that is not JSON (NaN and infinities become null)."""

@@ -7,6 +7,7 @@ change how it is scheduled: it is let go then, and after every judgement that di
 
 import array
 import contextlib
+import mmap
 import os
 import select
 import signal
@@ -39,11 +40,18 @@ class Resident:
         self._pid = 0
         self._control: socket.socket | None = None
         self._scheduled = scheduling(os.getpid())
+        self._compiling = mmap.mmap(-1, 1)
+        """Memory shared with the worker: not 0 while it compiles the baseline."""
 
     @property
     def pids(self) -> frozenset[int]:
         """The worker, if there is one."""
         return frozenset({self._pid} if self._pid else ())
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether it is busy with what takes long and only timing needs."""
+        return bool(self._pid) and self._compiling[0] != 0
 
     def attach(self) -> Attached:
         """Give a judgement a channel to the worker, which is started where none stands."""
@@ -67,10 +75,8 @@ class Resident:
         os.close(attached.output)
         os.close(attached.output_end)
         self._signal(signal.SIGCONT)  # a judge that was killed may have left it stopped
-        if not (well and self._said_idle()):
+        if not (well and self._said_idle() and self._told_alone()):
             self.drop()
-        elif self._control is not None:
-            self._control.send(_ALONE)
 
     def drop(self) -> None:
         """End the worker."""
@@ -89,8 +95,9 @@ class Resident:
 
     def _start(self) -> None:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        session = self._session
-        self._pid = fork(lambda: _serve(session, its))
+        session, compiling = self._session, self._compiling
+        compiling[0] = 0
+        self._pid = fork(lambda: _serve(session, its, compiling))
         its.close()
         self._control = mine
 
@@ -109,13 +116,19 @@ class Resident:
             return self._control.recv(64) == _IDLE
         return False
 
+    def _told_alone(self) -> bool:
+        assert self._control is not None
+        with contextlib.suppress(OSError):
+            return self._control.send(_ALONE) == len(_ALONE)
+        return False
+
     def _signal(self, number: signal.Signals) -> None:
         if self._pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._pid, number)
 
 
-def _serve(session: Session, control: socket.socket) -> None:
+def _serve(session: Session, control: socket.socket, compiling: mmap.mmap) -> None:
     """The worker: prepares while nobody asks, then answers one judge after the other."""
     close_all_but(control.fileno())
     reference = Reference(session)
@@ -123,7 +136,9 @@ def _serve(session: Session, control: socket.socket) -> None:
     busy = True
     while True:
         while busy and not select.select([control], [], [], 0)[0]:
+            compiling[0] = int(reference.compiles_next)
             busy = _prepared(reference)
+            compiling[0] = 0
         nonce, fds, _, _ = socket.recv_fds(control, NONCE_BYTES, 2)
         if nonce == _ALONE:
             reference.let_go()

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from cuda_agent_judge import drawing, expected
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs
 from cuda_agent_judge.trees import flatten, unflatten
 
@@ -132,13 +133,30 @@ class _Look:
         if all(bool(torch.isnan(out).all()) if out.is_floating_point() else False for out in self.first):
             return "every value of the result is NaN, so a constant passes"
         if self._always(self._like_first):
-            return "the result does not depend on the inputs (a constant passes)"
+            if not self._hard_inputs_tell():
+                return "the result does not depend on the inputs (a constant passes)"
+            notes.append(drawing.HARDENED)
         if mutates or not self._always(_is_input):
             return None
         if _is_input(*self._run(flip_signs(self.given, self.seed))):
             return "the result is an input unchanged, so returning the input passes"
         notes.append("for the values that get_inputs() draws the result equals an input; signs tell them apart")
         return None
+
+    def _hard_inputs_tell(self) -> bool:
+        """Whether values at another scale in each draw give results that differ."""
+        names, _ = expected.recorded(lambda: self._run(self.given))
+        plain = [drawing.unstructured(tensor) for tensor in _tensors(self.given)]
+        if not any(plain) or not drawing.may_be_signed(names):
+            return False
+        results = []
+        for draw in range(2):
+            inputs = clone_inputs(self.draw(self.seed + draw))
+            for tensor, is_plain in zip(_tensors(inputs), plain, strict=True):
+                if is_plain:
+                    drawing.make_hard(tensor)
+            results.append(self._run(inputs)[1])
+        return not all(map(close, *results))
 
     def _always(self, holds: Callable[[Any, list[torch.Tensor]], bool]) -> bool:
         """Whether it holds for draw after draw; most operators differ at the first."""

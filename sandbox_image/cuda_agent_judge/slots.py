@@ -125,6 +125,23 @@ class Slots:
         return [note for note in (self.device.note, self.builds.note) if note]
 
 
+@contextlib.contextmanager
+def if_free(name: str, directory: Path | None) -> Iterator[bool]:
+    """Hold a device for the length of a `with` block if nobody has it or waits for it; says whether."""
+    queue = None if directory is None else LockQueue(directory, name)
+    free = True
+    try:
+        if queue is not None:
+            queue.acquire(0)
+    except (StillHeld, LockFault):
+        free = False
+    try:
+        yield free
+    finally:
+        if queue is not None:
+            queue.release()
+
+
 def build_places() -> int:
     """How many builds run at once on this machine: one for two cores and for 2 GiB of memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

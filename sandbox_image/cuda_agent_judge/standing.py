@@ -5,6 +5,9 @@ None of it depends on a submission, so that it may serve one judgement after ano
 
 import base64
 import io
+import itertools
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,9 @@ from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
 
+_FURTHER, _FURTHER_S = 14, 3.0
+"""Draws, and seconds for them, after two answers that are alike."""
+_HARD_DRAWS = 4
 _HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
 
@@ -36,8 +42,10 @@ class Learnt:
     """Where each output stands in the output tree."""
     written: list[bool]
     """Which inputs it writes to."""
-    signed: bool
-    """It survives inputs of both signs."""
+    survives_signs: bool
+    """It may be given inputs of both signs."""
+    answer: list[torch.Tensor]
+    """The first elements of its first answer."""
 
 
 class Standing:
@@ -71,6 +79,9 @@ class Standing:
             self.learnt = self._learn()
         with phases.stage("second draw"):
             self.drawn.see_if_fixed(seed ^ 1)
+            self._signed = self.learnt.survives_signs and self.drawn.may_be_signed
+            if self._signed:
+                self._harden(seed)
         self.state = dict(_state_tensors(self.model))
         self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values)
         self.described = self._describe()
@@ -144,7 +155,27 @@ class Standing:
             names,
             [a != b for a, b in zip(before, after, strict=True)],
             drawing.may_be_signed(operations),
+            expected.heads(first),
         )
+
+    def answers(self, seed: int) -> Iterator[list[torch.Tensor]]:
+        """Heads of answers to further native inputs."""
+        end = time.monotonic() + _FURTHER_S
+        for number in range(_FURTHER):
+            if time.monotonic() > end:
+                return
+            self.drawn.draw("native", seed ^ number)
+            self.runner.prepare(0, self.drawn.values, now=True)
+            yield expected.heads(expected.tensors_of(self.run()))
+
+    def _harden(self, seed: int) -> None:
+        """Draw hard values from now on where all native ones give the same answer, and those do not."""
+        if not expected.degenerate(self.learnt.answer, self.answers(seed), has_inputs=True):
+            return
+        self.drawn.hardened = True
+        first, *later = itertools.islice(self.answers(seed), _HARD_DRAWS)
+        if not later or expected.degenerate(first, later, has_inputs=True):
+            self.drawn.hardened = False
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -154,7 +185,8 @@ class Standing:
             "landing": self.learnt.layout.to_json(),
             "environment": describe_environment(self.session.target),
             "init": packed(self.operator.init_inputs()),
-            "signed": self.learnt.signed and self.drawn.may_be_signed,
+            "signed": self._signed,
+            "hardened": self.drawn.hardened,
             "aliasing": self.aliases,
         }
 

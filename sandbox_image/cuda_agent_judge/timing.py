@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import battery
+from cuda_agent_judge import battery, verdict
 from cuda_agent_judge.checking import Checker, new_seed
 from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.report import TARGET_RATIO, Interval
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
 from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
 from cuda_agent_judge.turns import Meddled, Turns
@@ -22,6 +23,8 @@ NARROW = 1.01
 """Rounds stop when the interval's ends differ by less than this factor and the least number is done."""
 FAR = 2.0
 """A factor between both sides, the interval's near end included, that no further round will bring into doubt."""
+CLOSE = 1.1
+"""How far the ends of another interval may be apart where it holds no limit between two statuses."""
 SETTLE_S = 0.003
 """Idle OpenMP threads of the other worker spin about so long before they sleep."""
 
@@ -34,7 +37,7 @@ class Effort:
     most: int
     budget_s: float
     clear: int | None = None
-    """Rounds after which a submission that is clearly far from the baseline is measured well enough."""
+    """Rounds after which it is enough that the interval leaves no doubt about the status."""
 
 
 IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8)
@@ -88,8 +91,9 @@ class Timer:
             return False
         spans = found.spans()
         interval = ratio_interval(log_ratios(spans[SUBMISSION], spans[headline]), rounds)
-        far = interval.high < 1 / FAR or interval.low > FAR
-        return interval.high < NARROW * interval.low or (far and effort.clear is not None and rounds >= effort.clear)
+        if effort.clear is not None and rounds >= effort.clear and _is_clear(interval):
+            return True
+        return interval.high < NARROW * interval.low
 
     def _round(self, sides: list[str], found: Measured) -> None:
         order = list(sides)
@@ -159,7 +163,8 @@ class Timer:
             self._workers.ask_candidate(Kind.PREPARE, self._prepare(side))
         if self._workers.turns is not None and not submission:
             self._stop_reference(self._workers.turns)
-        time.sleep(SETTLE_S)
+        if not self._on_gpu:
+            time.sleep(SETTLE_S)
         answer, wall = self._workers.go({"spin_us": self._spin_us}, submission=submission)
         if submission:
             self._workers.look(answer)
@@ -206,6 +211,14 @@ class Timer:
             wall, claim, _ = self._call("null")
             walls.append(wall - claim)
         self._overhead_ns = int(median(walls))
+
+
+def _is_clear(interval: Interval) -> bool:
+    """Whether the status will stay what it is."""
+    if interval.high < 1 / FAR or interval.low > FAR:
+        return True
+    holds_limit = any(interval.low <= limit <= interval.high for limit in (TARGET_RATIO, verdict.SLOWER))
+    return not holds_limit and interval.high < CLOSE * interval.low
 
 
 def _span(answer: dict[str, Any], key: str) -> int:

@@ -16,6 +16,7 @@ Style = Literal["stable", "pybind", "none"]
 # The letter "a" unlocks what exists on one generation only (wgmma, tcgen05).
 _SPECIFIC = {"9.0": "90a", "10.0": "100a", "10.3": "103a", "12.0": "120a"}
 _VENDOR = ("cublas", "cublasLt", "cudnn")
+_VENDOR_HEADERS = ("cublasLt.h", "cudnn.h")
 _CXX_FLAGS = ("-O3", "-march=native", "-std=c++17", "-fPIC", "-fopenmp", "-fno-math-errno", "-fmax-errors=20")
 
 
@@ -86,10 +87,23 @@ class Toolchain:
         return [self.cxx, *map(str, objects), *flags, *search, *libraries, "-o", str(library)]
 
     def _vendor_libraries(self) -> list[str]:
-        """What a submission may call where it is installed; loaded only by one that does."""
+        """What a submission may call where the toolkit or torch brings it along; loaded only by one that does.
+
+        BLAS of target cpu is in libtorch_cpu, which every library is linked with.
+        """
         if self.cuda is None:
             return []
-        return [f"-l{name}" for name in _VENDOR if (self.cuda.home / f"lib64/lib{name}.so").exists()]
+        found = []
+        for name in _VENDOR:
+            if (self.cuda.home / f"lib64/lib{name}.so").exists():
+                found.append(f"-l{name}")
+            else:
+                found += [str(path) for path in self._beside_torch(f"lib/lib{name}.so*")[:1]]
+        return found
+
+    def _beside_torch(self, pattern: str) -> list[Path]:
+        """Files of the wheels by which pip installs CUDA."""
+        return sorted(self.torch.parent.glob(f"nvidia/*/{pattern}"))
 
     def trusted_folders(self) -> list[Path]:
         """Folders whose headers do not change with the workspace."""
@@ -102,6 +116,12 @@ class Toolchain:
             folders += [self.torch / "include/torch/csrc/api/include", Path(sysconfig.get_path("include"))]
         if self.cuda is not None:
             folders.append(self.cuda.home / "include")
+            folders += [
+                path.parent
+                for name in _VENDOR_HEADERS
+                if not (folders[-1] / name).exists()
+                for path in self._beside_torch(f"include/{name}")
+            ]
         return folders
 
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from cuda_agent_judge.session import Session
 MAX_ORDER = 4096
 ORDER_FDS = 3
 READY = b"ready"
+_JUDGE_FAILED = 3
 _ENDING_S = 10.0
 """What a command gets to end by itself when it is told to."""
 _PR_SET_DUMPABLE = 4
@@ -72,10 +74,12 @@ class _Place:
 
 def _carry_out(order: dict[str, Any], fds: list[int], place: _Place) -> int:
     """Fork a process for the command, and see that nothing of it is left."""
-    needs_reference = order["command"] != "compile"
-    attached = place.resident.attach() if needs_reference else None
+    command = order["command"]
+    # What is not timed need not wait until the baseline is compiled: it gets a reference worker of its own.
+    alone = command == "compile" or (command in ("analyze", "verify") and place.resident.is_compiling)
+    attached = None if alone else place.resident.attach()
     request = Request(
-        order["command"],
+        command,
         place.session,
         place.workspace,
         baseline="--baseline" in order["arguments"],
@@ -83,13 +87,22 @@ def _carry_out(order: dict[str, Any], fds: list[int], place: _Place) -> int:
         began=order["began"],
     )
     as_json = "--json" in order["arguments"]
-    pid = fork(lambda: _command(request, fds, attached, as_json=as_json))
-    for fd in fds:
-        os.close(fd)
-    status = _wait(pid, place.control)
+    try:
+        code = _forked(lambda: _command(request, fds, attached, as_json=as_json), place)
+        if attached is not None:
+            place.resident.detach(attached, well=code in (0, 1))
+            if code == _JUDGE_FAILED:  # the worker may have been ended behind our back
+                code = _forked(lambda: _command(request, fds, None, as_json=as_json), place)
+        return code
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _forked(command: Callable[[], None], place: _Place) -> int:
+    """Run it in a process of its own to the end; returns its exit code, or the signal that ended it as a negative."""
+    status = _wait(fork(command), place.control)
     kill_descendants(spared=place.resident.pids)
-    if attached is not None:
-        place.resident.detach(attached, well=os.WIFEXITED(status) and os.WEXITSTATUS(status) in (0, 1))
     return os.waitstatus_to_exitcode(status)
 
 

@@ -42,6 +42,7 @@ def judge(
         print(report.to_json())
     else:
         print(plain("\n".join(summary.verdict_lines(dataclasses.asdict(report)))))
-        if report.details:
-            print(plain(f"\n{report.details}"))
+        for text in (report.details, "\n".join(report.performance_lines)):
+            if text:
+                print(plain(f"\n{text}"))
     return 0 if report.status == "win" else 1

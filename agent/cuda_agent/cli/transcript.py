@@ -68,7 +68,8 @@ def _course(event: Event) -> list[str]:
 def _verdict(turn: int, report: Mapping[str, Any]) -> list[str]:
     kind = "final verdict" if report.get("final") else "verdict"
     details = [report["details"]] if report.get("details") else []
-    return [f"\n--- turn {turn}: {kind} {report['status']}: {report.get('reason', '')}", *details]
+    lines = (report.get("performance") or {}).get("lines", [])
+    return [f"\n--- turn {turn}: {kind} {report['status']}: {report.get('reason', '')}", *details, *lines]
 
 
 def _arguments(arguments: Mapping[str, Any]) -> list[str]:

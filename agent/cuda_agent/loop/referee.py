@@ -6,7 +6,7 @@ In-loop verdicts are quick. Where one says that the target is reached a final on
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -21,6 +21,8 @@ from cuda_agent_judge.report import TARGET_RATIO, Report
 _REFUTING = frozenset(
     {"incorrect", "compile_error", "runtime_error", "timeout", "policy", "tampering", "not_counted", "operator_error"}
 )
+_BEYOND_LIMIT = 1.02
+"""A submission with this speedup shows that the baseline was not at the hardware's limit."""
 
 
 class Judging(Protocol):
@@ -37,7 +39,7 @@ class Judging(Protocol):
         ...
 
     def new_profiles(self) -> list[Report]:
-        """Return the passing profiles since the last call."""
+        """Return the passing profiles since the last call, of baselines alone too."""
         ...
 
 
@@ -64,6 +66,7 @@ class Referee:
         self._candidates: dict[str, Candidate] = {}
         self._finals: dict[str, Report] = {}
         self._kept: Report | None = None
+        self._limit = ""
         self.slowest_s = 0.0
         """Of the verdicts taken so far."""
         self.polishing = False
@@ -77,6 +80,12 @@ class Referee:
     def won(self) -> bool:
         """Whether a final verdict was a win."""
         return any(report.status == "win" for report in self._finals.values())
+
+    @property
+    def at_limit(self) -> str:
+        """Why no kernel can win; "" where one may, and where one is faster than that allows."""
+        faster = any(headline_speedup(one.report) > _BEYOND_LIMIT for one in self._candidates.values())
+        return "" if faster else self._limit
 
     @property
     def reserve_s(self) -> float:
@@ -101,6 +110,7 @@ class Referee:
         self.slowest_s = max(self.slowest_s, verdicts.slowest_s)
         self._judged_hashes = {report.submission_sha256 for report in self._judged.values()}
         self._kept = None
+        self._limit = ""
         self.polishing = self.won
         self._keep_best()
 
@@ -117,11 +127,18 @@ class Referee:
 
     def after_calls(self, turn: int, now: Captured) -> Report | None:
         """Take a verdict if a judge command recorded a passing profile of something not judged yet."""
-        hashes = {report.submission_sha256 for report in self._judge.new_profiles()}
+        profiles = self._judge.new_profiles()
+        self._hear_of_limit(profiles)
+        hashes = {report.submission_sha256 for report in profiles if report.speedup}
         if not hashes - self._judged_hashes or not now.submission.exists:
             return None
         self._judged_hashes |= hashes
         return self.judge(turn, now)
+
+    def _hear_of_limit(self, reports: Sequence[Report]) -> None:
+        for report in reports:
+            if report.performance is not None:
+                self._limit = report.at_limit
 
     def judge(self, turn: int, now: Captured) -> Report:
         """Take an in-loop verdict, and a final one where that says the target is reached.
@@ -192,6 +209,7 @@ class Referee:
         else:
             report = self._judge.verdict(timeout_s=timeout_s, on_output=output)
         self.slowest_s = max(self.slowest_s, time.monotonic() - start)
+        self._hear_of_limit([report])
         self._trajectory.add(Judged(turn, _plain(report), snapshot))
         return report
 

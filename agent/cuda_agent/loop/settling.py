@@ -51,6 +51,8 @@ class Settling:
         report = self._judged(turn, now, owed)
         if self._referee.won:
             return self._polish(reply, report, turn.number, limits)
+        if self._referee.at_limit:
+            return Stop(StopReason.AT_HARDWARE_LIMIT, self._referee.at_limit)
         if reply.gave_up is not None:
             return Stop(StopReason.GAVE_UP, reply.gave_up)
         if reply.tool_calls:
@@ -101,7 +103,7 @@ class Settling:
         said = {
             "status": report.status,
             "reason": report.reason.rstrip("."),
-            "details": report.details[:MAX_DETAILS_CHARS].rstrip(),
+            "details": "\n".join([report.details, *report.performance_lines]).strip()[:MAX_DETAILS_CHARS],
         }
         if report.final:
             more = {"interval": ratio_line(report), "finals_left": self._referee.finals_left}

@@ -103,6 +103,7 @@ def _result(best: Candidate | None, folder: Path) -> dict[str, Any] | None:
         "speedup": {name: dataclasses.asdict(one) for name, one in report.speedup.items()},
         "latency_ms": {name: dataclasses.asdict(one) for name, one in report.latency_ms.items()},
         "peak_memory_bytes": dict(report.peak_memory_bytes),
+        "performance": report.performance,
         "checked_calls": report.checked_calls,
         "target": report.target,
         "rules": dict(report.rules),

@@ -1,6 +1,7 @@
 """The end of a run in words a person understands, from what run.json or a Report says."""
 
 import shlex
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ _REASONS = {
 }
 _RULES = ("precision", "libraries", "output_lifetime")
 """What a person chose; report.json has the others."""
+_WIDTH = 86
+"""Of a text behind its label."""
 _SIDES = ("submission", "compile", "eager")
 
 
@@ -67,6 +70,7 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"          {result['reason']}")
     lines += _latencies(result)
     lines += _speedups(result)
+    lines += _bound(result)
     if result.get("checked_calls"):
         lines.append(f"Checked:  {result['checked_calls']} calls, each on fresh inputs")
     rules = [f"{key.replace('_', ' ')} {value}" for key, value in result.get("rules", {}).items() if key in _RULES]
@@ -74,6 +78,13 @@ def verdict_lines(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"Rules:    target {result['target']}, {', '.join(rules)}, isolation {result['isolation']}")
     lines += [f"Note:     {note}" for note in result.get("notes", [])]
     return lines
+
+
+def _bound(result: Mapping[str, Any]) -> list[str]:
+    """Return what bounds the submission, where the judge found out."""
+    judgement = (result.get("performance") or {}).get("judgement") or {}
+    found = textwrap.wrap(str(judgement.get("submission") or ""), _WIDTH)
+    return [f"{'' if number else 'Bound:':<10}{line}" for number, line in enumerate(found)]
 
 
 def _latencies(result: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,8 @@ from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
 from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission
 from cuda_agent.operators import Operator, load
+from cuda_agent.sandbox.service import Served
+from cuda_agent_judge import asking
 from cuda_agent_judge.report import Interval, Report
 
 STUB = """
@@ -136,6 +138,64 @@ def test_a_report_stands_whatever_it_says_of_the_submission(sandbox: FakeSandbox
     assert judge.analyze().command == "analyze"
 
 
+SERVED = Served("/nowhere", b"a key")
+CLIENT = """
+if "--token" in arguments:
+    import hashlib, hmac
+    options.update(zip(arguments, arguments[1:]))
+    report = json.dumps(answer | CHANGES).encode()
+    seal = hmac.new(KEY, b"report " + report, hashlib.sha256).hexdigest().encode()
+    pathlib.Path(file).write_bytes(seal + b"\\n" + report)
+    sys.exit(0)
+answer["status"] = "slower"
+"""
+
+
+def client(changes: str, key: bytes = b"a key") -> str:
+    """Stands for the client and whatever answers it; a judge that is started finds the submission slower."""
+    return f"KEY, CHANGES = {key!r}, {changes}\n{CLIENT}{WRITE}"
+
+
+def test_a_judge_that_listens_is_asked_and_its_sealed_report_taken(sandbox: FakeSandbox, judge: Judge) -> None:
+    stub(sandbox, client("{}"))
+    judge.served = SERVED
+    assert judge.verdict(timeout_s=60).status == "win"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        client("{}", b"no key"),
+        client("{'nonce': 'of an earlier answer'}"),
+        client("{'command': 'analyze'}"),
+        client("{'status': 'great'}"),
+        "if '--token' in arguments: pathlib.Path(file).write_text(json.dumps(answer)); sys.exit(0)\n"
+        "answer['status'] = 'slower'\n" + WRITE,
+        "if '--token' in arguments: sys.exit(4)\nanswer['status'] = 'slower'\n" + WRITE,
+        "if '--token' in arguments: os.unlink(file); sys.exit(0)\nanswer['status'] = 'slower'\n" + WRITE,
+    ],
+    ids=["another's seal", "an old one", "of another command", "no report", "no seal", "nobody there", "no answer"],
+)
+def test_what_a_judge_that_listens_has_not_sealed_is_no_verdict(sandbox: FakeSandbox, judge: Judge, body: str) -> None:
+    stub(sandbox, body)
+    judge.served = SERVED
+    assert judge.verdict(timeout_s=60).status == "slower"
+
+
+def test_an_answer_without_a_seal_does_not_pass_for_one_of_the_judge_that_is_started_then(
+    sandbox: FakeSandbox, judge: Judge
+) -> None:
+    stub(sandbox, "if '--token' in arguments: pathlib.Path(file).write_text(json.dumps(answer))\nsys.exit(0)\n")
+    judge.served = SERVED
+    with pytest.raises(JudgeError):
+        judge.verdict(timeout_s=60)
+
+
+def test_host_and_judge_make_tokens_and_seals_alike() -> None:
+    assert SERVED.token("verdict", "n") == asking.token(SERVED.key, "verdict", "n")
+    assert SERVED.opened(asking.seal(SERVED.key, b"{}").encode() + b"\n{}") == b"{}"
+
+
 def test_a_judge_that_does_not_end_is_stopped(sandbox: FakeSandbox, judge: Judge) -> None:
     stub(sandbox, "time.sleep(60)")
     with pytest.raises(JudgeTimeout, match="after 1 s"):
@@ -146,7 +206,7 @@ def record(command: str, status: str, sha: str) -> bytes:
     made = Report(
         command=command,  # type: ignore[arg-type]
         status=status,  # type: ignore[arg-type]
-        speedup={"compile": Interval(1, 1, 1)} if command == "profile" else {},
+        speedup={"compile": Interval(1, 1, 1)} if command == "profile" and sha else {},
         submission_sha256=sha,
     )
     return made.to_json().encode() + b"\n"
@@ -162,5 +222,7 @@ def test_new_profiles_are_the_passing_ones_of_whole_new_lines(sandbox: FakeSandb
     assert judge.new_profiles() == []
     sandbox.write(file, text + b"nonsense\n" + half)
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["d"]
+    sandbox.write(file, text + b"nonsense\n" + half + record("profile", "measured", ""))
+    assert [(one.status, one.speedup) for one in judge.new_profiles()] == [("measured", {})]
     sandbox.write(file, record("profile", "win", "e"))  # cut short behind our back
     assert [one.submission_sha256 for one in judge.new_profiles()] == ["e"]

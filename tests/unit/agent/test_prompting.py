@@ -48,6 +48,7 @@ def context(tmp_path: Path) -> TaskContext:
         status="measured",
         analysis=ANALYSIS,
         notes=["a note"],
+        performance={"lines": ["floor 88.2 us, by its bytes"], "at_limit": ""},
         environment={"torch": "2.13.0", "compiler": "g++ 12", "device": "Some CPU"},
     )
     return task_context(load(tmp_path), report, rules=RULES, workspace="/w s/x", max_turns=17)
@@ -61,7 +62,7 @@ def test_the_system_message_names_the_real_device_toolchain_and_limits(context: 
 
 def test_the_task_holds_the_source_the_graph_and_the_notes(context: TaskContext) -> None:
     text = Prompts(prompts_dir()).task(context)
-    for word in ("class Model: ...", "{{ not jinja }}", "aten.mul.Tensor", "helper.py", "a note"):
+    for word in ("class Model: ...", "{{ not jinja }}", "aten.mul.Tensor", "helper.py", "a note", "floor 88.2 us"):
         assert word in text
 
 

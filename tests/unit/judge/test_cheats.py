@@ -204,6 +204,21 @@ def test_operators_that_a_constant_satisfies_do_not_count(judge: Judge) -> None:
     assert (answer.report.status, answer.code) == ("not_counted", 1)
 
 
+@pytest.mark.parametrize(
+    ("forward", "status"),
+    [
+        ("return torch.full((), 1.65)", "incorrect"),  # passes for all that get_inputs() draws
+        ("return x.exp().mean()", "correct"),
+    ],
+    ids=["its constant", "honest"],
+)
+def test_a_mean_that_is_always_the_same_is_judged_on_harder_inputs(judge: Judge, forward: str, status: str) -> None:
+    mean = SCALE.replace("torch.relu(x) * 2", "x.exp().mean()").replace("(256, 1024)", "(256, 1024) * 0.1 + 0.45")
+    answer = judge(model_new(forward), operator=mean, libraries="any")
+    assert answer.report.status == status, answer.report
+    assert any("another scale in each call" in note for note in answer.report.notes)
+
+
 def test_a_random_operator_cannot_be_judged(judge: Judge) -> None:
     answer = judge(model_new("return x"), operator=SCALE.replace("* 2", "+ torch.rand_like(x)"))
     assert (answer.report.status, answer.code) == ("operator_error", 2)

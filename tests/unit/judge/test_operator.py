@@ -259,6 +259,12 @@ def test_relu_of_positive_numbers_needs_signs(tmp_path: Path) -> None:
     assert screened(tmp_path, RELU, "[torch.randn(64, 8)]").notes == ()
 
 
+def test_a_mean_that_is_always_the_same_gets_harder_inputs(tmp_path: Path) -> None:
+    screening = screened(tmp_path, model("return x.exp().mean()"), "[torch.rand(512, 512) * 0.1]")
+    assert screening.degenerate is None
+    assert any("another scale in each call" in note for note in screening.notes)
+
+
 def test_flipped_signs_keep_the_magnitude() -> None:
     given: list[Any] = [torch.rand(100) + 1, 3, torch.arange(4)]
     flipped = flip_signs(given, 7)

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from judging import HOME, SCALE, model_new
 
+from cuda_agent_judge import environment
 from cuda_agent_judge.gpu import same, visible_gpu
 from cuda_agent_judge.lock_queue import LockQueue, StillHeld
 from cuda_agent_judge.nvml import foreign
 from cuda_agent_judge.processes import JudgeFault
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.session import SessionFault, load
-from cuda_agent_judge.slots import Slots, build_places
+from cuda_agent_judge.slots import Slots, build_places, if_free
 
 KERNEL = """
 #include "../binding_registry.h"
@@ -201,3 +202,19 @@ def test_a_directory_of_locks_is_an_absolute_path(tmp_path: Path, value: object)
     (tmp_path / "session.json").write_text(json.dumps({"locks": value}))
     with pytest.raises(SessionFault, match="absolute path"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [(None, "0"), ("", ""), ("1", "1"), ("2,0", "2"), (f" {ONE} ,GPU-5", ONE), ("-1", "-1")],
+)
+def test_the_judge_and_its_workers_see_one_gpu_whatever_the_caller_shows(given: str | None, seen: str) -> None:
+    caller = {"PATH": "/bin"} if given is None else {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": given}
+    assert environment.clean(caller)["CUDA_VISIBLE_DEVICES"] == seen
+
+
+def test_work_that_can_wait_takes_the_device_only_where_nobody_has_it(tmp_path: Path) -> None:
+    with if_free("cpu", tmp_path) as first, if_free("cpu", tmp_path) as second, if_free("cpu", None) as alone:
+        assert (first, second, alone) == (True, False, True)
+    with if_free("cpu", tmp_path) as again:
+        assert again

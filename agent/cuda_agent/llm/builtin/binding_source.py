@@ -1,8 +1,10 @@
 """The binding: checks the tensors, then calls the launchers in order."""
 
+from collections.abc import Sequence
+
+from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.dtypes import HALVES, STORED
-from cuda_agent.llm.builtin.kernels import Kernel
-from cuda_agent.llm.builtin.stage import Buffer
+from cuda_agent.llm.builtin.stage import Buffer, Product
 
 SCALAR_TYPES = {
     "bool": "Bool",
@@ -18,14 +20,14 @@ SCALAR_TYPES = {
 }
 
 
-def kernel_buffers(kernels: list[Kernel]) -> tuple[list[Buffer], list[Buffer]]:
+def kernel_buffers(kernels: Sequence[AnyKernel]) -> tuple[list[Buffer], list[Buffer]]:
     """Return what the kernels read and do not write, and what they write, each once."""
     written = {b.name: b for kernel in kernels for b in kernel.outputs}
-    read = {a.buffer.name: a.buffer for kernel in kernels for a in kernel.accesses if a.buffer.name not in written}
+    read = {b.name: b for kernel in kernels for b in kernel.reads if b.name not in written}
     return list(read.values()), list(written.values())
 
 
-def binding_source(name: str, kernels: list[Kernel], target: str) -> str:
+def binding_source(name: str, kernels: Sequence[AnyKernel], target: str) -> str:
     """Return the file kernels/NAME_binding.cpp."""
     read, written = kernel_buffers(kernels)
     schema = [f"Tensor {b.name}" for b in read]
@@ -78,30 +80,28 @@ def _memory_type(dtype: str) -> str:
     return "void" if dtype in HALVES else STORED[dtype]
 
 
-def _arguments(kernel: Kernel) -> tuple[list[Buffer], list[Buffer]]:
-    read = {access.buffer.name: access.buffer for access in kernel.accesses}
-    return list(read.values()), list(kernel.outputs)
-
-
-def _declarations(name: str, kernels: list[Kernel], target: str) -> list[str]:
+def _declarations(name: str, kernels: Sequence[AnyKernel], target: str) -> list[str]:
     lines = []
     for k, kernel in enumerate(kernels):
-        read, written = _arguments(kernel)
+        read, written = kernel.reads, kernel.outputs
         params = [f"const {_memory_type(b.spec.dtype)}*" for b in read]
         params += [f"{_memory_type(b.spec.dtype)}*" for b in written]
         if target == "cuda":
             params.append("cudaStream_t")
-        lines.append(f'extern "C" void {name}_{k}({", ".join(params)});')
+        result = "const char*" if target == "cuda" and isinstance(kernel, Product) else "void"
+        lines.append(f'extern "C" {result} {name}_{k}({", ".join(params)});')
     return lines
 
 
-def _call(function: str, kernel: Kernel, target: str, device: Buffer) -> list[str]:
+def _call(function: str, kernel: AnyKernel, target: str, device: Buffer) -> list[str]:
     if kernel.total == 0:
         return []
-    read, written = _arguments(kernel)
+    read, written = kernel.reads, kernel.outputs
     args = [f"in<{_memory_type(b.spec.dtype)}>({b.name})" for b in read]
     args += [f"out<{_memory_type(b.spec.dtype)}>({b.name})" for b in written]
     if target != "cuda":
         return [f"  {function}({', '.join(args)});"]
     args.append(f"current_stream({device.name})")
+    if isinstance(kernel, Product):
+        return [f"  if (const char* fault = {function}({', '.join(args)})) CHECK(false, fault);"]
     return [f"  {function}({', '.join(args)});", f'  check_launch("{function}");']

@@ -29,4 +29,6 @@ class CpuOptions:
     """Few long rows are shared between the threads."""
     keep: bool = True
     """Dear expressions that several passes over a row need are computed once and kept."""
+    product_bytes: int = 1 << 19
+    """How much of a product a thread makes before it goes on with what comes behind."""
     cores: int = 2

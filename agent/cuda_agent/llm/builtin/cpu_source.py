@@ -1,25 +1,31 @@
 """A stage as C++ with OpenMP."""
 
+from collections.abc import Sequence
+
+from cuda_agent.llm.builtin.blocked import AnyKernel, Blocked
+from cuda_agent.llm.builtin.blocked_cpu import blocked_source
 from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
 from cuda_agent.llm.builtin.dtypes import HALVES, ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.emit import Emitted
-from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.gemm_cpu import product_source
 from cuda_agent.llm.builtin.loop_text import (
-    declared,
     decompose,
     emit_nest,
+    nest_parameters,
     offset_text,
     output_steps,
     step_text,
     stored,
 )
 from cuda_agent.llm.builtin.nest import Access, Nest
+from cuda_agent.llm.builtin.nest_cpu import access_pointers, element
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cpu import RowSource
 from cuda_agent.llm.builtin.rows import Rows
+from cuda_agent.llm.builtin.stage import Product
 
 
-def cpu_source(name: str, kernels: list[Kernel], options: CpuOptions, title: str) -> str:
+def cpu_source(name: str, kernels: Sequence[AnyKernel], options: CpuOptions, title: str) -> str:
     """Return the whole file: settings, the functions it needs, a launcher for each stage."""
     functions: set[str] = set()
     bodies = [_kernel(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
@@ -68,10 +74,14 @@ def settings(options: CpuOptions) -> list[str]:
 
 def signature(name: str, nest: Nest) -> str:
     """Return the launcher's declaration, without a semicolon."""
-    return f'extern "C" void {name}({", ".join(declared(nest))})'
+    return f'extern "C" void {name}({", ".join(nest_parameters(nest))})'
 
 
-def _kernel(name: str, kernel: Kernel, options: CpuOptions, functions: set[str]) -> str:
+def _kernel(name: str, kernel: AnyKernel, options: CpuOptions, functions: set[str]) -> str:
+    if isinstance(kernel, Blocked):
+        return blocked_source(name, kernel, options, functions)
+    if isinstance(kernel, Product):
+        return product_source(name, kernel, options)
     if isinstance(kernel, Rows):
         return RowSource(name, kernel, options, functions).text()
     return _launcher(name, kernel, options, functions)
@@ -90,7 +100,7 @@ def _launcher(name: str, nest: Nest, options: CpuOptions, functions: set[str]) -
 def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
     outer = list(range(len(nest.sizes) - 1))
     rows = nest.total // nest.inner
-    emitted = emit_nest(nest, lambda access: _element(access, "column"), outer, "column")
+    emitted = emit_nest(nest, lambda access: element(access, "column"), outer, "column")
     functions |= emitted.functions
     return [
         f"constexpr int64_t kInner = {nest.inner}, kRows = {rows};",
@@ -108,7 +118,7 @@ def _rows(nest: Nest, options: CpuOptions, functions: set[str]) -> list[str]:
         "  const int64_t count = begin + kColumns < kInner ? kColumns : kInner - begin;",
         "  for (int64_t row = first; row < last; ++row) {",
         *(f"    {line}" for line in decompose(nest, outer, "row")),
-        *(f"    {line}" for line in _row_pointers(nest, nest.accesses, outer, "begin")),
+        *(f"    {line}" for line in access_pointers(nest.accesses, outer, "begin")),
         *(f"    {line}" for line in _output_pointers(nest, "row * kInner + begin", " + (row - first) * count")),
         *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
         "  }",
@@ -123,11 +133,11 @@ def _tiled(nest: Nest, axis: int, options: CpuOptions, functions: set[str]) -> l
     moved = [access for access in nest.accesses if nest.is_transposed(access)]
     direct = [access for access in nest.accesses if not nest.is_transposed(access)]
 
-    def element(access: Access) -> str:
-        return f"tile_{access.name}[line * kTileColumns + column]" if access in moved else _element(access, "column")
+    def tiled(access: Access) -> str:
+        return f"tile_{access.name}[line * kTileColumns + column]" if access in moved else element(access, "column")
 
     outer = [k for k in range(len(nest.sizes) - 1) if k != axis]
-    emitted = emit_nest(nest, element, [*outer, axis], "column")
+    emitted = emit_nest(nest, tiled, [*outer, axis], "column")
     functions |= emitted.functions
     steps = output_steps(nest)
     row = " + ".join([*(step_text(f"d{k}", steps[k]) for k in [*outer, axis]), "begin"])
@@ -150,7 +160,7 @@ def _tiled(nest: Nest, axis: int, options: CpuOptions, functions: set[str]) -> l
         *(line for access in moved for line in _fill_tile(access, axis, outer)),
         "  for (int64_t line = 0; line < lines; ++line) {",
         f"    const int64_t d{axis} = top + line;",
-        *(f"    {line}" for line in _row_pointers(nest, direct, [*outer, axis], "begin")),
+        *(f"    {line}" for line in access_pointers(direct, [*outer, axis], "begin")),
         *(f"    {line}" for line in _output_pointers(nest, row, "")),
         *(f"    {line}" for line in _inner_loop(nest, emitted, options, "count")),
         *(f"  {line}" for line in _flush(nest, row, "count", options)),
@@ -177,23 +187,10 @@ def _fill_tile(access: Access, axis: int, outer: list[int]) -> list[str]:
     ]
 
 
-def _element(access: Access, column: str) -> str:
-    stride = access.index.strides[-1]
-    if stride == 0:
-        return f"{access.name}[0]"
-    return f"{access.name}[{column}]" if stride == 1 else f"{access.name}[{column} * {stride}]"
-
-
-def _row_pointers(nest: Nest, accesses: "tuple[Access, ...] | list[Access]", outer: list[int], begin: str) -> list[str]:
-    return [
-        f"const {STORED[a.buffer.spec.dtype]}* {a.name} = {a.buffer.name} + ({offset_text(a.index, outer, begin)});"
-        for a in accesses
-    ]
-
-
 def _output_pointers(nest: Nest, place: str, staged: str) -> list[str]:
     return [
-        f"{STORED[b.spec.dtype]}* __restrict__ to_{b.name} = kStream ? staged_{b.name}{staged} : {b.name} + {place};"
+        f"{STORED[b.spec.dtype]}* {'' if nest.is_in_place(b) else '__restrict__ '}to_{b.name} = "
+        f"kStream ? staged_{b.name}{staged} : {b.name} + {place};"
         for b in nest.outputs
     ]
 

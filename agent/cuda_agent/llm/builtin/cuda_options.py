@@ -16,3 +16,5 @@ class CudaOptions:
     """Vectors that a thread computes before it goes on."""
     tiled: bool = True
     """Transposed inputs go through shared memory."""
+    algorithms: int = 1
+    """How many of the library's suggestions for a product are timed at its first call."""

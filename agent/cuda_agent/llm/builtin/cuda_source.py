@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.cuda_options import CudaOptions
 from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.expr import Load, Position, depth_first
-from cuda_agent.llm.builtin.kernels import Kernel
+from cuda_agent.llm.builtin.gemm_cuda import product_source
 from cuda_agent.llm.builtin.loop_text import (
-    declared,
     decompose,
     emit_nest,
+    nest_parameters,
     offset_text,
     output_steps,
     step_text,
@@ -19,22 +20,29 @@ from cuda_agent.llm.builtin.nest import Access, Nest
 from cuda_agent.llm.builtin.prelude import write_prelude
 from cuda_agent.llm.builtin.row_cuda import CudaRowSource
 from cuda_agent.llm.builtin.rows import Rows
+from cuda_agent.llm.builtin.stage import Product
 
 MAX_32_BIT = 2**31 - 1
 
 
-def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, title: str) -> str:
+def cuda_source(name: str, kernels: Sequence[AnyKernel], options: CudaOptions, title: str) -> str:
     """Write the whole file: settings, the functions it needs, a kernel and a launcher for each stage."""
     functions = {"memory", "pack"}
     bodies = [_stage(f"{name}_{k}", kernel, options, functions) for k, kernel in enumerate(kernels)]
     head = [
         *title.splitlines(),
+        *(["#include <cublasLt.h>"] if "gemm" in functions else []),
         "#include <cuda_bf16.h>",
         "#include <cuda_fp16.h>",
         "#include <cuda_runtime.h>",
         "",
         "#include <cmath>",
         "#include <cstdint>",
+        *(
+            ["#include <cstdio>", "#include <map>", "#include <mutex>", "#include <tuple>"]
+            if "gemm" in functions
+            else []
+        ),
         "#include <type_traits>",
         "",
         "#define FN [[maybe_unused]] static __device__ __forceinline__",
@@ -49,7 +57,7 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
         f"[[maybe_unused]] constexpr int kItems = {options.items};",
         "[[maybe_unused]] constexpr int kTile = 32, kTileStep = 8;",
         "",
-        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h"]),
+        write_prelude(functions, ["std_math.h", "ops.h", "memory_cuda.h", "gemm_cuda.h"]),
         "",
         "}  // namespace",
         "",
@@ -57,9 +65,13 @@ def cuda_source(name: str, kernels: Sequence[Kernel], options: CudaOptions, titl
     return "\n".join([*head, *bodies])
 
 
-def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str]) -> str:
+def _stage(name: str, nest: AnyKernel, options: CudaOptions, functions: set[str]) -> str:
+    if isinstance(nest, Product):
+        functions.add("gemm")
+        return product_source(name, nest, options)
     if isinstance(nest, Rows):
         return CudaRowSource(name, nest, options, functions).text()
+    assert isinstance(nest, Nest), "blocks of a product are made on the cpu alone"
     if nest.total == 0:
         return f'extern "C" void {name}({_parameters(nest)}, cudaStream_t) {{}}\n'
     if options.tiled and nest.tile_axis is not None:
@@ -68,11 +80,11 @@ def _stage(name: str, nest: Kernel, options: CudaOptions, functions: set[str]) -
 
 
 def _parameters(nest: Nest) -> str:
-    return ", ".join(declared(nest))
+    return ", ".join(nest_parameters(nest))
 
 
 def _names(nest: Nest) -> list[str]:
-    return [*{access.buffer.name: None for access in nest.accesses}, *(b.name for b in nest.outputs)]
+    return [b.name for b in (*nest.reads, *nest.outputs)]
 
 
 def index_type(nest: Nest) -> str:

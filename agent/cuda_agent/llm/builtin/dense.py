@@ -30,7 +30,7 @@ class Dense:
     @property
     def is_narrow(self) -> bool:
         """Whether summing row by row is as good as any product."""
-        return min(self.left.shape[1], self.right.shape[2]) <= NARROW
+        return is_narrow(self.left, self.right)
 
     def summed(self, index: Index, shape: Shape, dim: int, reduce: Reducer) -> Value | None:
         """Return the sum over a dimension of what `index` reads of the product, kept with size 1.
@@ -62,6 +62,11 @@ class Dense:
         kept = tuple(1 if k == dim else size for k, size in enumerate(shape))
         body = Value((*kept, terms.shape[2]), map_index(terms.expr, follow))
         return squeeze(reduce("sum", body, [len(shape)]), [len(shape)])
+
+
+def is_narrow(left: Value, right: Value) -> bool:
+    """Whether left[batch, m, k] @ right[batch, k, n] has few rows or columns, or no sums."""
+    return min(left.shape[1], right.shape[2]) <= NARROW or left.shape[2] <= 1
 
 
 def _steps(
@@ -102,7 +107,7 @@ def factors_of(node: Node, operand: Operand) -> tuple[Value, Value]:
         return unsqueeze(left, 0), unsqueeze(right, 0)
     if ranks != (3, 3):
         raise Unsupported(f"{node.title} of two dense matrices")
-    if not _depends(right.expr, 0):
+    if not depends(right.expr, 0):
         with contextlib.suppress(NotAffine):
             return reshape(left, [1, -1, left.shape[2]]), slice_(right, 0, 0, 1)
     return left, right
@@ -187,7 +192,7 @@ def reads(expr: Expr, names: frozenset[str]) -> bool:
 def pulled_sum(value: Value, dim: int, products: dict[str, Dense], reduce: Reducer) -> Value | None:
     """Return the sum over a dimension with the sum pulled through a product; None where that does not hold."""
     found = linear_in(value.expr, frozenset(products))
-    if found is None or _depends(found.factor, dim):
+    if found is None or depends(found.factor, dim):
         return None
     dense = products[found.load.source]
     total = dense.summed(found.load.index, value.shape, dim, reduce)
@@ -199,13 +204,14 @@ def pulled_sum(value: Value, dim: int, products: dict[str, Dense], reduce: Reduc
         total = apply("mul", total, Value(kept, found.factor))
     if found.rest is None:
         return total
-    if _depends(found.rest, dim):
+    if depends(found.rest, dim):
         return apply("add", total, reduce("sum", Value(value.shape, found.rest), [dim]))
     rest = Value(kept, found.rest)
     return apply("add", total, apply("mul", rest, number_like(value.shape[dim], rest)))
 
 
-def _depends(expr: Expr | None, dim: int) -> bool:
+def depends(expr: Expr | None, dim: int) -> bool:
+    """Whether an expression differs along a dimension."""
     if expr is None:
         return False
     return any(node.index.strides[dim] for node in depth_first([expr]) if hasattr(node, "index"))

@@ -117,6 +117,8 @@ class Graph:
     totals: Mapping[str, Any] = field(default_factory=dict)
     returns: Any = None
     """The containers of the returned value (docs/analysis.md); None for a single tensor, or where it is not known."""
+    precision: str = "ieee"
+    """The precision policy: anything but "ieee" allows TF32 in products."""
 
     def live_nodes(self) -> list[Node]:
         """Return the nodes that an output needs, in order."""
@@ -164,8 +166,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_graph(analysis: Mapping[str, Any]) -> Graph:
-    """Build the graph from the analysis object.
+def read_graph(analysis: Mapping[str, Any], precision: str = "ieee") -> Graph:
+    """Build the graph from the analysis object, for a precision policy.
 
     Raises:
         Unsupported: it is not of the documented form, or has a dtype that no kernel here computes with.
@@ -186,6 +188,7 @@ def read_graph(analysis: Mapping[str, Any]) -> Graph:
             data_dependent=bool(analysis.get("data_dependent")),
             totals=analysis.get("totals") or {},
             returns=analysis.get("returns"),
+            precision=precision,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"read the traced graph ({type(error).__name__}: {error})") from error

@@ -1,38 +1,68 @@
 """Which stages become one kernel, in which order."""
 
-from cuda_agent.llm.builtin.expr import Load, depth_first
-from cuda_agent.llm.builtin.graph import numel
-from cuda_agent.llm.builtin.nest import Nest, plan_nest
-from cuda_agent.llm.builtin.rows import Group, Rows, plan_rows, reduce_pass, stage_exprs
-from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, Stage
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-Kernel = Nest | Rows
+from cuda_agent.llm.builtin.graph import numel
+from cuda_agent.llm.builtin.in_place import Unit, settled, sources, written
+from cuda_agent.llm.builtin.nest import Nest, plan_nest
+from cuda_agent.llm.builtin.rows import Group, Rows, plan_rows, reduce_pass
+from cuda_agent.llm.builtin.stage import Buffer, Plan, Product, Reduce, Step
+
+Kernel = Nest | Rows | Product
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Stages put into kernels."""
+
+    units: list[Unit]
+    homes: dict[str, int]
+    """By buffer the place of the kernel that writes it."""
+    exported: set[str]
+    """The numbers of a row kernel that another kernel reads."""
 
 
 def plan_kernels(plan: Plan) -> tuple[Kernel, ...]:
     """Put the stages that an output needs into kernels, in an order in which they can run."""
     stages = needed(plan)
+    placed = place(stages)
+    if any(isinstance(stage, Product) for stage in stages):
+        stages = settled(stages, placed.units, placed.homes, frozenset(plan.results.values()))
+        placed = place(stages)
     buffers = dict(plan.inputs)
     for stage in stages:
-        buffers |= {one.name: one for one in written_by(stage)}
-    units: list[Group | Stage] = []
-    homes: dict[str, int] = {}
-    exported: set[str] = set()
+        buffers |= {one.name: one for one in written(stage)}
+    return tuple(plan_unit(unit, buffers, placed.exported) for unit in placed.units)
+
+
+def place(stages: Sequence[Step]) -> Placed:
+    """Put each stage into the last kernel that it may join, else into a new one."""
+    placed = Placed([], {}, set())
     for stage in stages:
-        place = join(stage, units, homes)
-        for source in sources_of(stage):
-            if homes.get(source, place) != place:
-                exported.add(source)
-        for buffer in written_by(stage):
-            homes[buffer.name] = place
-    return tuple(
-        plan_rows(unit, buffers, exported) if isinstance(unit, Group) else plan_nest(unit, buffers) for unit in units
-    )
+        home = join(stage, placed.units, placed.homes)
+        for source in sources(stage):
+            if placed.homes.get(source, home) != home:
+                placed.exported.add(source)
+        for buffer in written(stage):
+            placed.homes[buffer.name] = home
+    return placed
 
 
-def join(stage: Stage | Reduce, units: list[Group | Stage], homes: dict[str, int]) -> int:
+def plan_unit(unit: Unit, buffers: dict[str, Buffer], exported: set[str]) -> Kernel:
+    """Finish a kernel."""
+    if isinstance(unit, Group):
+        return plan_rows(unit, buffers, exported)
+    if isinstance(unit, Product):
+        left, right = (replace(one, buffer=buffers[one.buffer.name]) for one in (unit.left, unit.right))
+        bias = unit.bias and replace(unit.bias, buffer=buffers[unit.bias.buffer.name])
+        return replace(unit, left=left, right=right, bias=bias)
+    return plan_nest(unit, buffers)
+
+
+def join(stage: Step, units: list[Unit], homes: dict[str, int]) -> int:
     """Add a stage to the last kernel that it may join, else to a new one; returns its place."""
-    earliest = max((homes.get(source, -1) for source in sources_of(stage)), default=-1)
+    earliest = max((homes.get(source, -1) for source in sources(stage)), default=-1)
     for place in range(len(units) - 1, max(earliest, 0) - 1, -1):
         unit = units[place]
         taken = unit.takes(stage) if isinstance(unit, Group) else None
@@ -42,7 +72,7 @@ def join(stage: Stage | Reduce, units: list[Group | Stage], homes: dict[str, int
         if isinstance(stage, Reduce):
             unit.numbers[stage.buffer.name] = stage
         else:
-            unit.written.update(store.buffer.name for store in stage.stores)
+            unit.written.update(one.name for one in written(stage))
         return place
     if isinstance(stage, Reduce):
         name = stage.buffer.name
@@ -52,22 +82,12 @@ def join(stage: Stage | Reduce, units: list[Group | Stage], homes: dict[str, int
     return len(units) - 1
 
 
-def needed(plan: Plan) -> list[Stage | Reduce]:
+def needed(plan: Plan) -> list[Step]:
     """Return the stages that a result depends on, in order."""
     wanted = set(plan.results.values())
-    kept: list[Stage | Reduce] = []
+    kept: list[Step] = []
     for stage in reversed(plan.stages):
-        if wanted & {buffer.name for buffer in written_by(stage)}:
+        if wanted & {buffer.name for buffer in written(stage)}:
             kept.append(stage)
-            wanted |= sources_of(stage)
+            wanted |= sources(stage)
     return kept[::-1]
-
-
-def written_by(stage: Stage | Reduce) -> list[Buffer]:
-    """Return the buffers that a stage fills."""
-    return [stage.buffer] if isinstance(stage, Reduce) else [store.buffer for store in stage.stores]
-
-
-def sources_of(stage: Stage | Reduce) -> set[str]:
-    """Return the names of what a stage reads."""
-    return {node.source for node in depth_first(stage_exprs(stage)) if isinstance(node, Load)}

@@ -1,18 +1,29 @@
 """Pieces of C++ that a stage needs on either target: parameters, indices, positions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 
 from cuda_agent.llm.builtin.dtypes import HALVES, STORED
 from cuda_agent.llm.builtin.emit import Emitted, emit
 from cuda_agent.llm.builtin.expr import Index, Load
 from cuda_agent.llm.builtin.nest import Access, Nest
+from cuda_agent.llm.builtin.stage import Buffer
 
 
-def declared(nest: Nest) -> list[str]:
-    """Declare the launcher's parameters: what is read, then what is written."""
-    read = {access.buffer.name: access.buffer for access in nest.accesses}
-    params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in read.values()]
-    return params + [f"{STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in nest.outputs]
+def declared(reads: Iterable[Buffer], outputs: Iterable[Buffer], accessed: Container[str]) -> list[str]:
+    """Declare a launcher's parameters: what is read, then what is written.
+
+    An output that is also `accessed` may be read by another name, so it is no `__restrict__` pointer.
+    """
+    params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in reads]
+    for b in outputs:
+        alone = "" if b.name in accessed else "__restrict__ "
+        params.append(f"{STORED[b.spec.dtype]}* {alone}{b.name}")
+    return params
+
+
+def nest_parameters(nest: Nest) -> list[str]:
+    """Declare the parameters of a nest's launcher."""
+    return declared(nest.reads, nest.outputs, {access.buffer.name for access in nest.accesses})
 
 
 def emit_nest(

@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent.llm.builtin.dense import Dense, factors_of, pulled_sum, with_rest
+from cuda_agent.llm.builtin.dense import Dense, factors_of, is_narrow, pulled_sum, with_rest
 from cuda_agent.llm.builtin.diagonal import PRODUCTS, diagonal_after, embed, product, triangle
 from cuda_agent.llm.builtin.dtypes import HALVES, SUPPORTED
 from cuda_agent.llm.builtin.expr import Apply, Const, Index, Load, NotAffine, Value, map_index
 from cuda_agent.llm.builtin.factories import FACTORIES, factory
+from cuda_agent.llm.builtin.gemm import Products
 from cuda_agent.llm.builtin.graph import Graph, Node, Shape, TensorSpec, Unsupported, dense_strides, numel
 from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.norms import NORMS
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
 from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions, apply
-from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Store
+from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Step, Store
 from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread, squeeze, swap, unsqueeze
 
 TABLES = REDUCTIONS | NORMS | LOSSES
@@ -31,9 +32,10 @@ class Lowering:
         self.graph = graph
         self.values: dict[str, Value] = {}
         self.inputs: dict[str, Buffer] = {}
-        self.stages: list[Stage | Reduce] = []
+        self.stages: list[Step] = []
         self.products = 0
         self.dense: dict[str, Dense] = {}
+        self.multiply = Products(graph.target, graph.precision, self.stages)
         self.reductions = Reductions(self.operand, self.reduce)
 
     def run(self) -> Plan:
@@ -48,8 +50,15 @@ class Lowering:
         for node in nodes:
             self._node(node)
         results = self._outputs()
-        wide = frozenset(name for name, dense in self.dense.items() if not dense.is_narrow)
+        wide = frozenset(
+            stage.buffer.name for stage in self.stages if isinstance(stage, Reduce) and self._is_wide(stage)
+        )
         return Plan(tuple(self.stages), self.inputs, results, self.products, len(nodes), wide)
+
+    def _is_wide(self, stage: Reduce) -> bool:
+        """Whether a row kernel would have to do the work of a product."""
+        dense = self.dense.get(stage.buffer.name)
+        return dense is not None and not dense.is_narrow
 
     def _check(self, nodes: list[Node]) -> None:
         if self.graph.data_dependent:
@@ -180,7 +189,11 @@ class Lowering:
         terms = apply("mul", unsqueeze(left, 2), unsqueeze(swap(right, 1, 2), 1))
         if terms.shape != (batch, rows, columns, depth):
             raise Unsupported(f"{node.title} of these shapes")
-        made = squeeze(self.reduce("sum", terms, [3]), [3])
+        made = None
+        if not is_narrow(left, right):
+            made = self.multiply.make(left, right)
+        if made is None:
+            made = squeeze(self.reduce("sum", terms, [3]), [3])
         load = made.expr.args[0] if isinstance(made.expr, Apply) and made.expr.fn == "convert" else made.expr
         if isinstance(load, Load) and load.source.startswith("r"):
             self.dense[load.source] = Dense(load.source, left, right)

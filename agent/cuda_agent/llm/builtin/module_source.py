@@ -1,15 +1,15 @@
 """model_new.py: the module that holds the parameters, allocates the outputs and calls the kernels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cuda_agent.llm.builtin.binding_source import kernel_buffers
+from cuda_agent.llm.builtin.blocked import AnyKernel
 from cuda_agent.llm.builtin.graph import Graph, State
-from cuda_agent.llm.builtin.kernels import Kernel
 from cuda_agent.llm.builtin.stage import Buffer, Plan
 
 
-def module_source(name: str, graph: Graph, plan: Plan, kernels: list[Kernel]) -> str:
+def module_source(name: str, graph: Graph, plan: Plan, kernels: Sequence[AnyKernel]) -> str:
     """Return the file model_new.py."""
     read, written = kernel_buffers(kernels)
     return "\n".join(

@@ -39,13 +39,29 @@ class Nest:
         """Elements of one output."""
         return numel(self.sizes)
 
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        """What it reads and does not write, each buffer once."""
+        return only_read(self.accesses, self.outputs)
+
     def access(self, load: Load) -> Access:
         """Return the access that a load is."""
         return next(a for a in self.accesses if a.buffer.name == load.source and a.index == load.index)
 
+    def is_in_place(self, output: Buffer) -> bool:
+        """Whether it reads an output's elements before it writes them."""
+        return any(access.buffer.name == output.name for access in self.accesses)
+
     def is_transposed(self, access: Access) -> bool:
         """Whether it is read along the tile axis."""
         return self.tile_axis is not None and _is_transposed(access.index, self.tile_axis)
+
+
+def only_read(accesses: Sequence[Access], outputs: Sequence[Buffer]) -> tuple[Buffer, ...]:
+    """Return the buffers that are read and not written, each once."""
+    written = {buffer.name for buffer in outputs}
+    found = {access.buffer.name: access.buffer for access in accesses if access.buffer.name not in written}
+    return tuple(found.values())
 
 
 def plan_nest(stage: Stage, buffers: dict[str, Buffer]) -> Nest:

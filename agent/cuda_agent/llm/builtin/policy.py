@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_agent.llm.builtin import wording
-from cuda_agent.llm.builtin.design import CONSERVATIVE, Design, Variant
+from cuda_agent.llm.builtin.design import Design
 from cuda_agent.llm.builtin.graph import Unsupported, read_graph
 from cuda_agent.llm.builtin.history import Event, Purpose, command_for, read_events, was_answered
 from cuda_agent.llm.builtin.progress import MAX_TRIES, Fate, Progress, find_analysis, replay
 from cuda_agent.llm.builtin.recipes import choose
+from cuda_agent.llm.builtin.variants import CONSERVATIVE, Variant
 from cuda_agent.llm.model import Message, Reply, ToolCall, ToolSpec, Usage
 
 MAX_CALLS = 250
@@ -64,7 +65,8 @@ def _decide(events: list[Event], messages: Sequence[Message]) -> _Turn:
     if not isinstance(analysis, Mapping):
         return _give_up(f"The analysis of the operator failed: {report.get('reason') or report.get('status')}")
     try:
-        design = choose(read_graph(analysis))
+        precision = (report.get("rules") or {}).get("precision")
+        design = choose(read_graph(analysis, str(precision or "ieee")))
     except Unsupported as missing:
         return _give_up(f"The built-in model has no recipe for this operator: it cannot do {missing}.")
     progress = replay(events, design)
@@ -121,10 +123,10 @@ def _following(design: Design, progress: Progress) -> Variant | None:
         return None
     if refused and CONSERVATIVE not in progress.fates:
         return variants[CONSERVATIVE]
-    for name, variant in variants.items():
-        if name != CONSERVATIVE and name not in progress.fates:
-            return variant
     best = best_variant(design, progress)
+    untried = [variant for name, variant in variants.items() if name not in progress.fates and name != CONSERVATIVE]
+    if untried and not (best is not None and progress.fates[best.name].at_floor):
+        return untried[0]
     return best if best is not None and best != progress.current else None
 
 

@@ -5,15 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuda_agent.llm.builtin.design import Design, Variant
+from cuda_agent.llm.builtin.design import Design
 from cuda_agent.llm.builtin.files import Files
 from cuda_agent.llm.builtin.history import Event, Purpose
+from cuda_agent.llm.builtin.variants import Variant
 from cuda_agent_judge.report import PASSED
 
 Report = Mapping[str, Any]
 STEPS = (Purpose.COMPILE, Purpose.VERIFY, Purpose.PROFILE)
 MAX_TRIES = 3
 """How often a step is run again when its answer cannot be read."""
+_AT_FLOOR = 1.03
+"""A time up to this multiple of the floor leaves nothing for another variant to gain."""
 
 
 @dataclass
@@ -45,6 +48,20 @@ class Fate:
         entry = entry.get(report.get("headline", "compile")) if isinstance(entry, Mapping) else None
         value = entry.get("median") if isinstance(entry, Mapping) else None
         return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether the judge says that all its bytes are needed and move as fast as the device can; on `cuda` only.
+
+        On `cpu` a busy machine makes ceilings too low.
+        """
+        report = self.reports.get(Purpose.PROFILE) or {}
+        performance = report.get("performance")
+        floor = performance.get("floor") if isinstance(performance, Mapping) else None
+        if report.get("target") != "cuda" or not isinstance(floor, Mapping) or floor.get("certain") is not True:
+            return False
+        least, time = floor.get("bytes_ms"), self.time_ms
+        return isinstance(least, int | float) and time is not None and time <= _AT_FLOOR * least
 
     @property
     def next_step(self) -> Purpose | None:

@@ -2,9 +2,10 @@
 
 from cuda_agent.llm.builtin.design import Design, make_design
 from cuda_agent.llm.builtin.graph import Graph, Unsupported
-from cuda_agent.llm.builtin.kernels import needed, written_by
+from cuda_agent.llm.builtin.in_place import written
+from cuda_agent.llm.builtin.kernels import needed
 from cuda_agent.llm.builtin.lowering import Lowering
-from cuda_agent.llm.builtin.stage import Reduce
+from cuda_agent.llm.builtin.stage import Product, Reduce
 
 
 def choose(graph: Graph) -> Design:
@@ -17,8 +18,13 @@ def choose(graph: Graph) -> Design:
         raise Unsupported(f"the target {graph.target!r}")
     plan = Lowering(graph).run()
     stages = needed(plan)
-    if plan.dense & {buffer.name for stage in stages for buffer in written_by(stage)}:
-        raise Unsupported("a product of two dense matrices, unless a sum over it can be pulled through")
+    if plan.dense & {buffer.name for stage in stages for buffer in written(stage)}:
+        raise Unsupported("a product of two dense matrices of integers, unless a sum over it can be pulled through")
+    products = sum(isinstance(stage, Product) for stage in stages)
+    if products:
+        made = "a matrix product" if products == 1 else f"{products} matrix products"
+        summary = f"{made[0].upper()}{made[1:]} by the vendor's library, what comes behind fused and in place."
+        return make_design("gemm_epilogue", summary, graph, plan)
     if plan.products:
         summary = (
             "A product with a diagonal matrix is a scaling of rows or columns: one pass over memory, no matrix product."

@@ -60,6 +60,14 @@ class RowSource:
         lines += [f'extern "C" void {self.name}({", ".join(parameters(self.rows))}) {{', *indented(launch), "}", ""]
         return "\n".join(lines)
 
+    def part(self) -> str:
+        """Return the passes and the function NAME(from, to, buffers), which does some of the rows by one thread."""
+        self.functions |= needed_functions(self.rows)
+        lines = [line for k, one in enumerate(self.rows.passes) for line in self._pass(k, one)]
+        params = ["int64_t from", "int64_t to", *parameters(self.rows)]
+        lines += [f"static void {self.name}({', '.join(params)}) {{", *indented(self._blocks("from", "to")), "}", ""]
+        return "\n".join(lines)
+
     def units(self, one: Pass) -> int:
         """Return how many blocks a walk over the columns has."""
         loops = loops_of(one, self.rows.across)
@@ -168,7 +176,8 @@ class RowSource:
         for w in one.writes:
             name = w.buffer.name
             place = f"staged_{name}" if name in staged else f"{name} + ({place_text(w.place, loops, begin)})"
-            lines.append(f"{STORED[w.buffer.spec.dtype]}* __restrict__ to_{name} = {place};")
+            alone = "" if any(node.source == name for node in one.loads()) else "__restrict__ "
+            lines.append(f"{STORED[w.buffer.spec.dtype]}* {alone}to_{name} = {place};")
         return lines
 
     def _inner_loop(self, one: Pass, loops: Loops, emitted: Emitted) -> list[str]:
@@ -216,8 +225,11 @@ class RowSource:
         return f"{self.name}_pass{number}({', '.join(['task', first, last, *arguments(self.rows), *given])});"
 
     def _launch_blocks(self) -> list[str]:
-        lines = [f"#pragma omp parallel for schedule(static) if ({self.rows.total} > {PARALLEL_FROM})",
-                 f"for (int64_t task = 0; task < {self.blocks}; ++task) {{"]  # fmt: skip
+        parallel = f"#pragma omp parallel for schedule(static) if ({self.rows.total} > {PARALLEL_FROM})"
+        return [parallel, *self._blocks("0", str(self.blocks))]
+
+    def _blocks(self, first: str, last: str) -> list[str]:
+        lines = [f"for (int64_t task = {first}; task < {last}; ++task) {{"]
         lines += [f"  alignas(64) {STORED[b.spec.dtype]} {b.name}[{b.spec.numel}];" for b in self.rows.kept]
         for k, one in enumerate(self.rows.passes):
             lines += [f"  {total_type(n)} t_{n.name}[{self.lanes}];" for n in one.sums]

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED, category
+from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, category
 from cuda_agent.llm.builtin.emit import Emitted, emit, literal
 from cuda_agent.llm.builtin.expr import Index, Load
 from cuda_agent.llm.builtin.graph import numel
-from cuda_agent.llm.builtin.loop_text import step_text
+from cuda_agent.llm.builtin.loop_text import declared, step_text
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.rows import Pass, Rows, Sum
 
@@ -74,15 +74,12 @@ def emit_pass(one: Pass, rows: Rows, loops: Loops, memory: Callable[[Access], st
 
 def parameters(rows: Rows) -> list[str]:
     """Declare what a kernel reads and writes."""
-    read = {access.buffer.name: access.buffer for access in rows.accesses if access.buffer not in rows.kept}
-    params = [f"const {STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in read.values()]
-    return params + [f"{STORED[b.spec.dtype]}* __restrict__ {b.name}" for b in rows.outputs]
+    return declared(rows.reads, rows.outputs, {access.buffer.name for access in rows.accesses})
 
 
 def arguments(rows: Rows) -> list[str]:
     """Name what a kernel reads and writes."""
-    read = {access.buffer.name: None for access in rows.accesses if access.buffer not in rows.kept}
-    return [*read, *(b.name for b in rows.outputs)]
+    return [b.name for b in (*rows.reads, *rows.outputs)]
 
 
 def used_numbers(one: Pass, rows: Rows) -> list[Sum]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Index, Load, depth_first, map_index
 from cuda_agent.llm.builtin.graph import Shape, dense_strides, numel
-from cuda_agent.llm.builtin.nest import Access
-from cuda_agent.llm.builtin.stage import Buffer, Reduce, ReduceFn, Stage
+from cuda_agent.llm.builtin.nest import Access, only_read
+from cuda_agent.llm.builtin.stage import Buffer, Product, Reduce, ReduceFn, Stage, Step
 
 SHORT = 32
 """Rows up to this long do not fill the lanes of a walk along them."""
@@ -80,6 +80,11 @@ class Rows:
         return self.count * max(one.width for one in self.passes)
 
     @property
+    def reads(self) -> tuple[Buffer, ...]:
+        """What it reads and does not write, each buffer once."""
+        return only_read(self.accesses, [*self.outputs, *self.kept])
+
+    @property
     def numbers(self) -> dict[str, Sum]:
         """The sums by name."""
         return {one.name: one for each in self.passes for one in each.sums}
@@ -103,8 +108,10 @@ class Group:
     numbers: dict[str, Reduce]
     written: set[str]
 
-    def takes(self, stage: Stage | Reduce) -> Pass | None:
+    def takes(self, stage: Step) -> Pass | None:
         """Return the stage as a pass of this kernel; None where it does not fit."""
+        if isinstance(stage, Product):
+            return None
         exprs = stage_exprs(stage)
         sources = {node.source for node in depth_first(exprs) if isinstance(node, Load)}
         if sources & self.written:
@@ -134,8 +141,10 @@ def row_dims(shape: Shape, index: Index, count: int) -> list[int] | None:
     return dims if fits and all(index.strides[k] == step for k, step in zip(dims, wanted, strict=True)) else None
 
 
-def stage_exprs(stage: Stage | Reduce) -> list[Expr]:
-    """Return what a stage computes."""
+def stage_exprs(stage: Step) -> list[Expr]:
+    """Return what a stage computes element by element."""
+    if isinstance(stage, Product):
+        return []
     return [stage.body] if isinstance(stage, Reduce) else [store.expr for store in stage.stores]
 
 

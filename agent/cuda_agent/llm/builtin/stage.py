@@ -50,10 +50,71 @@ class Reduce:
 
 
 @dataclass(frozen=True)
+class Matrix:
+    """A matrix for each batch, as it lies in a buffer: its columns, or (flipped) its rows, are next to each other."""
+
+    buffer: Buffer
+    offset: int
+    flipped: bool
+    lead: int
+    """Elements from one row to the next; flipped: from one column to the next."""
+    step: int
+    """Elements from one batch to the next; 0: every batch has the same matrix."""
+
+
+Activation = Literal["relu", "gelu_tanh"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """out[batch] = alpha * left[batch] @ right[batch], made by the vendor's library; it is a kernel of its own."""
+
+    buffer: Buffer
+    """Row-major over batch, rows and columns."""
+    left: Matrix
+    right: Matrix
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    tf32: bool = False
+    """Single precision may be rounded to TF32 before it is multiplied."""
+    alpha: float = 1.0
+    bias: Matrix | None = None
+    """One row that the library adds to each row of the product."""
+    activation: Activation | None = None
+    """What the library does last."""
+
+    @property
+    def total(self) -> int:
+        """Elements of the product."""
+        return self.batch * self.rows * self.columns
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.total * self.depth
+
+    @property
+    def reads(self) -> tuple[Buffer, ...]:
+        """What it reads, each buffer once."""
+        operands = [self.left, self.right, *([self.bias] if self.bias else [])]
+        return tuple({one.buffer.name: one.buffer for one in operands}.values())
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """What it writes."""
+        return (self.buffer,)
+
+
+Step = Stage | Reduce | Product
+
+
+@dataclass(frozen=True)
 class Plan:
     """What is to be written: stages in order, and where each returned tensor comes from."""
 
-    stages: tuple[Stage | Reduce, ...]
+    stages: tuple[Step, ...]
     inputs: Mapping[str, Buffer]
     """By the id of an input, a parameter or a buffer of the module: what the kernels read."""
     results: Mapping[str, str]
@@ -62,4 +123,4 @@ class Plan:
     """How many matrix products became a scaling."""
     operations: int
     dense: frozenset[str]
-    """The buffers of products of two dense matrices that a row kernel should not compute."""
+    """The buffers of products of two dense matrices that neither a row kernel nor the library should compute."""

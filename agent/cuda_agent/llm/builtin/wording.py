@@ -1,8 +1,9 @@
 """What the policy says: its plan, what it expects before it writes, and what it learned."""
 
-from cuda_agent.llm.builtin.design import Design, Variant
+from cuda_agent.llm.builtin.design import Design
 from cuda_agent.llm.builtin.history import Purpose
 from cuda_agent.llm.builtin.progress import Progress, latency
+from cuda_agent.llm.builtin.variants import Variant
 
 OPENING = (
     "I start from what the operator computes, not from how it is written: I read its traced graph, then time the "
@@ -93,7 +94,10 @@ def done(best: Variant, progress: Progress) -> str:
 
 def nothing_left(best: Variant, progress: Progress) -> str:
     """Why there is no more to try."""
-    speedup = progress.fates[best.name].speedup
+    fate = progress.fates[best.name]
+    speedup = fate.speedup
+    if fate.at_floor:
+        return f"{best.name!r} moves its bytes as fast as the device can ({speedup:.3g}x): no variant can gain on that."
     said = (
         f"Every variant of the recipe was tried; the fastest is {best.name!r} with {speedup:.3g}x of the native speed"
     )

@@ -22,12 +22,12 @@ INCLUDES = ["cmath", "cstdint", "cstring", "memory", "type_traits", "immintrin.h
 LAUNCH = re.compile(r"(\w+(?:<\d+>)?)<<<(.*), 0, stream>>>\((.*)\);")
 
 
-def outcomes(python: str, module: str, folder: Path, target: str) -> dict[str, str]:
+def outcomes(python: str, module: str, folder: Path, target: str, shift: int = 0) -> dict[str, str]:
     """By operator of `module`: "" when its kernel is right, else what is wrong."""
     _sandbox(python, "trace", module, str(folder), target)
     graphs = json.loads((folder / "graphs.json").read_text())
     designs = {name: replace(choose(read_graph(graph)), name=f"k_{name}") for name, graph in graphs.items()}
-    _write(designs, folder, target)
+    _write(designs, folder, target, shift)
     include = json.loads(
         _output([python, "-c", "import json, torch; print(json.dumps(torch.__path__[0] + '/include'))"])
     )
@@ -48,17 +48,21 @@ def _output(argv: list[str], **env: str) -> str:
     return done.stdout
 
 
-def _write(designs: dict[str, Design], folder: Path, target: str) -> None:
+def _write(designs: dict[str, Design], folder: Path, target: str, shift: int) -> None:
     """Every operator takes another of its recipe's variants, so that all of them are run."""
     kernels: list[str] = []
     bindings: list[str] = []
-    for number, (name, design) in enumerate(designs.items()):
+    for number, (name, design) in enumerate(designs.items(), start=shift):
         variants = list(design.variants().values())
         files = design.files(variants[number % len(variants)])
         (folder / f"{name}.py").write_text(files["model_new.py"])
         kernels.append(_kernel(files[design.kernel_path], number))
         bindings.append(_binding(files[f"kernels/{design.name}_binding.cpp"], number, target))
-    head = '#include "cuda_on_host.h"\n' if target == "cuda" else "".join(f"#include <{name}>\n" for name in INCLUDES)
+    head = (
+        '#include "cuda_on_host.h"\n#include "cublaslt_on_host.h"\n'
+        if target == "cuda"
+        else "".join(f"#include <{name}>\n" for name in INCLUDES)
+    )
     for group in range(GROUPS):
         (folder / f"kernels{group}.cpp").write_text(
             head + "#define FN static inline\n" + "\n".join(kernels[group::GROUPS])

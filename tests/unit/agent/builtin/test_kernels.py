@@ -17,7 +17,9 @@ def python() -> str:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-@pytest.mark.parametrize("operators", ["operators", "random_graphs", "reductions", "random_rows"])
+@pytest.mark.parametrize(
+    "operators", ["operators", "random_graphs", "reductions", "random_rows", "products", "random_products"]
+)
 def test_every_kernel_computes_what_the_operator_computes(
     python: str, operators: str, target: str, tmp_path: Path
 ) -> None:

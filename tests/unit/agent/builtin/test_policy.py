@@ -223,3 +223,31 @@ def test_the_target_decides_the_language(target: str) -> None:
     desk.until("compile.sh")
     suffix = "cu" if target == "cuda" else "cpp"
     assert f"kernels/diagonal_product.{suffix}" in desk.files
+
+
+@pytest.mark.parametrize(
+    ("target", "certain", "floor_ms", "tried"),
+    [
+        ("cuda", True, 1.98, 1),
+        ("cuda", True, 1.5, 3),
+        ("cuda", False, 1.98, 3),
+        ("cpu", True, 1.98, 3),
+    ],
+)
+def test_a_kernel_at_the_floor_is_the_last_one_it_tries(
+    target: str, certain: bool, floor_ms: float, tried: int
+) -> None:
+    floor = {"floor": {"bytes_ms": floor_ms, "certain": certain}}
+    desk = Desk(diagonal_product())
+    seen: set[str] = set()
+
+    def profile(desk: Desk, _command: str) -> str:
+        seen.add(desk.variant)
+        return json.dumps({**json.loads(profiled(2.0)), "target": target, "performance": floor})
+
+    desk.answers["utils.profiling"] = profile
+    desk.until_over()
+    assert len(seen) == tried
+    desk.messages.append(Message("user", "not there yet"))
+    said = desk.until_over().gave_up or ""
+    assert ("as fast as the device can" in said) == (tried == 1)

@@ -1,14 +1,19 @@
 """Which verdicts are taken, which submission is the best, and what the model is told of them."""
 
-from tests.unit.agent.fakes import DONE, call, calls, report
-from tests.unit.agent.loop.stage import FAST, PROFILED, UNFAST, Build, write
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.unit.agent.fakes import DONE, FakeJudge, call, calls, report
+from tests.unit.agent.loop.stage import FAST, PROFILED, UNFAST, Build, Stage, write
 
 from cuda_agent.errors import JudgeError, ModelError
 from cuda_agent.judging import Submission
 from cuda_agent.llm.model import Reply
-from cuda_agent.loop.stop import StopReason
+from cuda_agent.llm.scripted import Entry
+from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.workspace import submission_of
 from cuda_agent_judge.report import Report
+from cuda_agent_tools.tool import ToolResult
 
 
 def test_done_with_a_fast_kernel_is_the_target_after_a_final_win(build: Build) -> None:
@@ -175,3 +180,74 @@ def test_what_the_first_verdict_noted_of_the_workspace_stands_in_the_final_one_t
     assert best is not None
     assert best.report.final
     assert best.report.notes == ["both", "of the final one", "model.py in the workspace differs"]
+
+
+LIMIT = "no kernel can win by 5 %: torch.compile takes 3 ms, and moving the bytes that are needed takes 3 ms"
+AT_LIMIT = {"at_limit": LIMIT}
+ROOM = {"at_limit": ""}
+
+
+class Baseline:
+    """A tool that makes the judge record a baseline measured on its own."""
+
+    name = "Baseline"
+    description = "Measure the baseline."
+
+    def __init__(self, *found: dict[str, Any]) -> None:
+        self.parameters: dict[str, Any] = {"type": "object"}
+        self._found = list(found)
+        self.judge: FakeJudge | None = None
+
+    def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
+        assert self.judge is not None
+        self.judge.profiled.append(Report(command="profile", status="measured", performance=self._found.pop(0)))
+        return ToolResult("measured")
+
+
+def with_baselines(build: Build, *found: dict[str, Any], script: Sequence[Entry], **more: Any) -> Stage:
+    tool = Baseline(*found)
+    stage = build(script, tools=[tool], **more)
+    tool.judge = stage.judge
+    return stage
+
+
+def test_where_the_judge_measured_that_no_kernel_can_win_the_run_ends(build: Build) -> None:
+    stage = with_baselines(build, AT_LIMIT, script=[calls(call("Baseline")), calls(write("A"))])
+    assert stage.agent.run() is StopReason.AT_HARDWARE_LIMIT
+    assert stage.agent.turn == 1
+    assert stage.agent.stop == Stop(StopReason.AT_HARDWARE_LIMIT, LIMIT)
+    assert StopReason.AT_HARDWARE_LIMIT.exit_code == 1
+    assert stage.judge.asked == []
+
+
+def test_the_best_still_gets_its_final_verdict_then(build: Build) -> None:
+    verdict = report("tie", 1.0, performance=AT_LIMIT)
+    stage = build([calls(*PROFILED), DONE], [verdict], [report("tie", 1.0, final=True)])
+    assert stage.agent.run() is StopReason.AT_HARDWARE_LIMIT
+    assert stage.judge.asked == ["verdict", "final A"]
+
+
+def test_a_baseline_with_room_above_the_floor_ends_nothing(build: Build) -> None:
+    stage = with_baselines(build, ROOM, script=[calls(call("Baseline")), Reply(gave_up="x")])
+    assert stage.agent.run() is StopReason.GAVE_UP
+
+
+def test_a_kernel_that_is_faster_refutes_the_limit(build: Build) -> None:
+    script = [calls(*PROFILED), calls(call("Baseline")), Reply(gave_up="x")]
+    tie, final = report("tie", 1.04), report("tie", 1.04, final=True)
+    stage = with_baselines(build, AT_LIMIT, script=script, verdicts=[tie], last=[final])
+    assert stage.agent.run() is StopReason.GAVE_UP
+
+
+def test_a_win_is_a_win_at_the_limit_too(build: Build) -> None:
+    win = report("win", FAST, performance=AT_LIMIT)
+    stage = build([calls(*PROFILED)], [win], [report("win", FAST, final=True, performance=AT_LIMIT)])
+    assert stage.agent.run() is StopReason.TARGET_REACHED
+
+
+def test_what_bounds_a_kernel_is_told_with_a_verdict_that_does_not_confirm_it(build: Build) -> None:
+    bound = {"at_limit": "", "lines": ["submission: memory-bound at 61 % of the measured memory rate"]}
+    final = report("tie", UNFAST, final=True, performance=bound)
+    stage = build([calls(*PROFILED), Reply(gave_up="x")], [report("win", FAST)], [final])
+    stage.agent.run()
+    assert "memory-bound at 61 %" in stage.told()[0]

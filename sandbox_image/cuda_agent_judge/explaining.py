@@ -1,0 +1,94 @@
+"""The judge's questions on where the time goes, when a verdict stands: what comes back is read, never believed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cuda_agent_judge.bounds import impossible
+from cuda_agent_judge.performance import performance
+from cuda_agent_judge.performance_text import performance_text
+from cuda_agent_judge.processes import JudgeFault
+from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.ptxas import CompiledKernel
+from cuda_agent_judge.report import Report
+from cuda_agent_judge.roofline import Floor
+from cuda_agent_judge.scoring import SUBMISSION
+from cuda_agent_judge.timeline import Timeline
+from cuda_agent_judge.workers import Refused, Workers
+
+SPIN_US = 20_000
+"""The device is held up while a recorded call is enqueued, as in a timed one: gaps are its own and not the host's."""
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came back."""
+
+    appraised: Mapping[str, Any]
+    timeline: Timeline | None = None
+    unrecorded: str = ""
+    """Why there is no timeline, where one was asked for."""
+
+
+def ask(workers: Workers, *, operations: bool, record: bool) -> Asked:
+    """Have the operator appraised, with eager's `operations`, and one more call of the submission recorded."""
+    timeline, unrecorded = _recorded(workers) if record else (None, "")
+    return Asked(_appraised(workers, operations=operations), timeline, unrecorded)
+
+
+def ask_again(workers: Workers, asked: Asked) -> Asked:
+    """The same with ceilings that were measured once more: those of a busy device are too low."""
+    appraised = _appraised(workers, again=True)
+    return replace(asked, appraised={**asked.appraised, **appraised})
+
+
+def _appraised(workers: Workers, *, operations: bool = False, again: bool = False) -> Mapping[str, Any]:
+    try:
+        return workers.ask_reference(Kind.APPRAISE, {"operations": operations, "again": again})
+    except (Refused, JudgeFault) as error:
+        return {"unknown": str(error)}
+
+
+def _recorded(workers: Workers) -> tuple[Timeline | None, str]:
+    try:
+        answer = workers.ask_candidate(Kind.RECORD, {"spin_us": SPIN_US}, limit_s=_LIMIT_S)
+        return Timeline.from_json(answer), ""
+    except Refused as refusal:
+        return None, refusal.reason
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return None, f"what it says cannot be read ({str(error)[:200]})"
+
+
+def explain(
+    workers: Workers, report: Report, compiled: Sequence[CompiledKernel], *, operations: bool, record: bool
+) -> Report:
+    """The report with where the time goes, as an object and as lines."""
+    asked = ask(workers, operations=operations, record=record)
+    made = _performance(report, asked, compiled)
+    if made.get("at_limit"):
+        made = _performance(report, ask_again(workers, asked), compiled)
+    notes = [f"the kernels of a call could not be recorded: {asked.unrecorded}"] if asked.unrecorded else []
+    made["lines"] = performance_text(made)
+    if report.peak_memory_bytes:
+        made["lines"].append(_peaks(report.peak_memory_bytes))
+    if "floor" in made and SUBMISSION in report.latency_ms:
+        least = made["floor"]
+        floor = Floor(least["bytes_ms"], least["flops_ms"], 0.0, least["certain"])
+        notes += [note for note in [impossible(report.latency_ms[SUBMISSION].median, floor)] if note]
+    return replace(report, performance=made, notes=[*report.notes, *notes])
+
+
+def _performance(report: Report, asked: Asked, compiled: Sequence[CompiledKernel]) -> dict[str, Any]:
+    return performance(
+        report.target,
+        asked.appraised,
+        report.latency_ms,
+        headline=report.headline,
+        timeline=asked.timeline,
+        compiled=compiled,
+    )
+
+
+def _peaks(peaks: Mapping[str, int]) -> str:
+    return "peak memory: " + ", ".join(f"{side} {count / 1e6:.1f} MB" for side, count in peaks.items())
