@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -14,6 +15,7 @@ from typing import Self
 
 from cuda_agent.errors import InfrastructureError, UsageError
 
+_CHILD_S = 2.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -100,6 +102,14 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class LineFile:
     """A file that grows by whole lines; after a failed write it ends where it ended before."""
 
@@ -117,11 +127,14 @@ class LineFile:
             self._lock()
 
     def _lock(self) -> None:
+        # A child that a killed process was just making has the lock, too, until it becomes its program.
+        deadline = time.monotonic() + _CHILD_S
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise FileInUse(f"{str(self.path)!r} is being written by another process.") from None
+            while not _locked(self._fd):
+                if time.monotonic() >= deadline:
+                    self.close()
+                    raise FileInUse(f"{str(self.path)!r} is being written by another process.")
+                time.sleep(0.02)
         except OSError as error:
             # Some network file systems have no locks: a run goes on there without one.
             if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
