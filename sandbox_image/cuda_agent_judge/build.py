@@ -6,7 +6,6 @@ libraries by content. It belongs to one build at a time (flock); a library hande
 
 import contextlib
 import dataclasses
-import errno
 import fcntl
 import os
 import re
@@ -25,6 +24,7 @@ from cuda_agent_judge.compiling import (
     error_lines,
     run_all,
     shortened,
+    unwritable,
     without_chatter,
 )
 from cuda_agent_judge.isolation import Identity, lend, take_back
@@ -113,14 +113,9 @@ def build(
     except BuildFault as fault:
         outcome = dataclasses.replace(outcome, log=note + fault.log, reason=str(fault))
     except (SourceFault, ToolchainFault, OSError) as fault:
-        reason = _unwritable(out_dir, fault) if isinstance(fault, OSError) else str(fault)
+        reason = unwritable(out_dir, fault) if isinstance(fault, OSError) else str(fault)
         outcome = dataclasses.replace(outcome, log=reason, reason=reason)
     return dataclasses.replace(outcome, seconds=time.monotonic() - started - sum(waits))
-
-
-def _unwritable(out_dir: Path, error: OSError) -> str:
-    todo = "free space on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
-    return f"the build directory {out_dir} cannot be written ({error.strerror}): {todo}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Runs compilers: several at a time, within a time limit, and keeps of what they say the part that matters."""
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -154,6 +155,12 @@ def shortened(output: str, limit: int = LOG_LIMIT) -> str:
     return f"{head}\n\n{output[: rest // 2]}\n[... {cut} characters left out ...]\n{output[-(rest // 2) :]}".lstrip(
         "\n"
     )
+
+
+def unwritable(out_dir: Path, error: OSError) -> str:
+    """Say that a build directory cannot be written, and what to do."""
+    todo = "free space on its disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+    return f"the build directory {out_dir} cannot be written ({error.strerror}): {todo}"
 
 
 def _start(job: Job, cwd: Path, env: dict[str, str], scratch: Path, identity: Identity | None) -> Finished | _Running:
