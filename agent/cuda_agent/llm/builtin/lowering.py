@@ -25,11 +25,12 @@ from cuda_agent.llm.builtin.losses import LOSSES
 from cuda_agent.llm.builtin.norms import NORMS
 from cuda_agent.llm.builtin.pointwise import convert, number
 from cuda_agent.llm.builtin.pointwise_table import POINTWISE
+from cuda_agent.llm.builtin.pools import POOLS
 from cuda_agent.llm.builtin.reductions import REDUCTIONS, Reductions, apply
 from cuda_agent.llm.builtin.stage import Buffer, Plan, Reduce, ReduceFn, Stage, Step, Store
 from cuda_agent.llm.builtin.views import SPLITS, VIEWS, reshape, slice_, split, spread, squeeze, swap, unsqueeze
 
-TABLES = REDUCTIONS | NORMS | LOSSES
+TABLES = REDUCTIONS | NORMS | LOSSES | POOLS
 UNWRITTEN = frozenset({"empty", "empty_like", "new_empty", "empty_strided"})
 
 

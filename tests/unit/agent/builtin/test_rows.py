@@ -94,6 +94,8 @@ REFUSED = [
     ("linalg_vector_norm.default", [3, [1], False], "float32", "order 3", [5, 4]),
     ("var.correction", [[1]], "float32", "too few", [5, 1]),
     ("amax.default", [[1], False], "bool", "truth values", [5, 4]),
+    ("avg_pool2d.default", [[2, 2], [2, 2], [1, 1], False, True, None], "float32", "padding", [5, 4, 4]),
+    ("max_pool2d_with_indices.default", [[2, 2], [2, 2], [0, 0], [2, 2]], "float32", "dilation", [5, 4, 4]),
 ]
 
 

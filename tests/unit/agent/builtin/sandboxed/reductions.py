@@ -108,6 +108,8 @@ c("attention", lambda x, m: F.softmax(x.masked_fill(m > 1, -1e9) / 8, -1), r(2, 
 c("chain", lambda x: F.gelu(x).sum(1).sigmoid().unsqueeze(1) * x, r(40, 50))
 c("scalar", lambda x: (x.sum(), x.max(), x.softmax(0)), r(()))
 c("pool", lambda x: (F.adaptive_avg_pool2d(x, 1), x.mean((2, 3)).relu()), r(3, 4, 9, 11))
+c("pools", lambda x: (F.max_pool2d(x, 2), F.avg_pool2d(x, (3, 2), (2, 1)), F.max_pool2d(x, 3, 1)), r(2, 3, 9, 11))
+c("pools1", lambda x: F.max_pool1d(x[:, None], 3).squeeze(1).sum(1) + F.avg_pool1d(x, 2).amax(1), r(7, 33))
 c("empty", lambda x: x.sum(1), r(0, 5))
 c("dot", lambda x, y: (x * y).sum() / (x.norm() * y.norm()), r(1000), r(1000))
 c("clast", lambda x: (x.mean((2, 3)), F.softmax(x, 1)), r(2, 19, 9, 10).to(memory_format=torch.channels_last))
