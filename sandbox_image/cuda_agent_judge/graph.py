@@ -202,7 +202,7 @@ class LeakDetector(TorchFunctionMode):
         if name in _LEAKS:
             self._recorder.graph.data_dependent = True
             self._recorder.note(f"forward takes values out of PyTorch ({name}): what is computed there is not recorded")
-        return func(*args, **kwargs)
+        return func(*args, **(kwargs or {}))
 
 
 @dataclass
