@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +68,7 @@ class Judgement:
         """Time eager and torch.compile alone."""
         self._open_reference()
         self._opened()
-        with self._slots.device.held():
+        with self._on_device():
             self._set_up_reference()
             self._time(None)
             self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
@@ -79,10 +80,19 @@ class Judgement:
         self._open_reference()
         built = self._build(sealed)
         self._opened()
-        with self._slots.device.held():
-            self._on_device(sealed, built, timed=timed)
+        with self._on_device():
+            self._judge(sealed, built, timed=timed)
 
-    def _on_device(self, sealed: Sealed, built: BuildResult, *, timed: bool) -> None:
+    @contextlib.contextmanager
+    def _on_device(self) -> Iterator[None]:
+        """Have the device for oneself; whoever gets it next finds its memory free."""
+        with self._slots.device.held():
+            try:
+                yield
+            finally:
+                self._workers.leave_device()
+
+    def _judge(self, sealed: Sealed, built: BuildResult, *, timed: bool) -> None:
         shared, fds = self._set_up_reference()
         self._load(sealed, built, shared, fds, timed=timed)
         checker = Checker(self._workers, self._session, shared)

@@ -242,6 +242,15 @@ def how_ended(status: int) -> str:
     return f"left with exit code {os.waitstatus_to_exitcode(status)}"
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended yet; one that nobody has waited for holds nothing any more."""
+    try:
+        stat = Path("/proc", str(pid), "stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+
+
 def kill_descendants(limit_s: float = 10.0, spared: frozenset[int] = frozenset()) -> None:
     """Kill every process below this one but `spared`, those in sessions of their own included, and reap them."""
     end = time.monotonic() + limit_s

@@ -52,6 +52,7 @@ class Kind(IntEnum):
     RECORD = 19
     OPEN = 20
     COMPILE = 21
+    LEAVE = 22
     ANSWER = 100
     FAULT = 101
 

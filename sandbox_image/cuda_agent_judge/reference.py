@@ -6,6 +6,7 @@ this process. What does not depend on a submission stands from one judgement to 
 a submission's process can write to are new in each.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -29,6 +30,8 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.standing import Standing, packed
 
 _TIMED_AHEAD = 7
+_LEAVE_MUCH = frozenset({Kind.SETUP, Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind.APPRAISE})
+"""What frees much that the submission may need. Nothing between timed calls: they would have to ask for it again."""
 
 
 class Reference:
@@ -48,6 +51,7 @@ class Reference:
             Kind.SCREEN: self._screen,
             Kind.STATE: self._check_state,
             Kind.ANALYZE: self._analyze,
+            Kind.LEAVE: self._leave,
         }
         self.fds: tuple[int, ...] = ()
         self._standing: Standing | None = None
@@ -64,6 +68,19 @@ class Reference:
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Answer one frame."""
+        if kind is Kind.GO:
+            return self._answer(kind, body)
+        answer: dict[str, Any] | None = None
+        with contextlib.suppress(torch.OutOfMemoryError):
+            answer = self._answer(kind, body)
+        if answer is None:  # what the failed attempt made is gone by now
+            torch.cuda.empty_cache()
+            answer = self._answer(kind, body)
+        if kind in _LEAVE_MUCH and self._standing is not None:
+            self._standing.trim()
+        return answer
+
+    def _answer(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         handler = self._handlers.get(kind)
         if handler is None:
             return self._stands.baselines.handle(kind, body)
@@ -119,6 +136,12 @@ class Reference:
         if self._standing is not None:
             self._standing.baselines.let_go()
 
+    def _leave(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The judgement is over, and others want the device."""
+        self.rest()
+        self.let_go()
+        return {}
+
     def let_go(self) -> None:
         """Give the areas back, when all processes of the submission are gone."""
         if self._lent is not None:
@@ -150,6 +173,7 @@ class Reference:
         stands = self._stand_up(body["seed"], phases)
         with phases.stage("areas"):
             stands.take_memory()
+            stands.trim()
             self._lent = lent = Lent(
                 stands.inputs.layout, stands.learnt.layout, stands.state.values(), stands.cudart, ipc=body["ipc"]
             )

@@ -26,6 +26,7 @@ from cuda_agent_judge.session import Session
 _FURTHER, _FURTHER_S = 14, 3.0
 """Draws, and seconds for them, after two answers that are alike."""
 _HARD_DRAWS = 4
+_KEPT_BYTES = 1 << 30
 _HELD_SHARE = 64
 """Several private input sets are kept where one takes at most this fraction of the memory."""
 
@@ -102,6 +103,13 @@ class Standing:
             self.drawn.give_memory()
             self._has_memory = False
             self._wide_model = None
+            torch.cuda.empty_cache()
+
+    def trim(self) -> None:
+        """Give back what PyTorch keeps of freed device memory, where that is much."""
+        if self.cudart is None:
+            return
+        if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > _KEPT_BYTES:
             torch.cuda.empty_cache()
 
     @property

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from cuda_agent_judge.cudart import CudaFault, Cudart
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.phases import Phases
-from cuda_agent_judge.processes import JudgeEnds, JudgeFault
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault, is_running
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
 from cuda_agent_judge.reference import Reference
 from cuda_agent_judge.report import Status
@@ -26,6 +27,7 @@ _BY_A_FAULT_OF_OURS = "left with exit code 1"
 """An exception that nobody caught; the operator's are caught."""
 _UNKNOWN = "closed its channel"
 _SETUP_LIMIT_S = 300.0
+_LEAVE_LIMIT_S = 10.0
 _GRACE_S = 1.0
 _NO_ROOM = (
     "the GPU has too little memory for the reference beside the submission; give the operator smaller inputs "
@@ -255,6 +257,22 @@ class Workers:
         if frame.kind is not Kind.ANSWER:
             raise Refused("tampering", "the submission interfered with the judge: an order came back as an answer")
         return frame.body
+
+    def leave_device(self) -> None:
+        """Have the submission's process end and the device's memory given back, before others get the device.
+
+        What fails here is not said: the judgement is over, and whatever is left of it is ended soon after.
+        """
+        pid, end = self._ends.pids["candidate"], time.monotonic() + _LEAVE_LIMIT_S
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+        while is_running(pid) and time.monotonic() < end:
+            time.sleep(0.002)
+        if self._on_cpu:
+            return
+        with contextlib.suppress(PeerLost, PeerLate, ProtocolFault):
+            self._ends.reference.send(Kind.LEAVE, {})
+            self._ends.reference.receive(_LEAVE_LIMIT_S)
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")

@@ -18,7 +18,7 @@ from cuda_agent_judge import environment
 from cuda_agent_judge.gpu import same, visible_gpu
 from cuda_agent_judge.lock_queue import LockQueue, StillHeld
 from cuda_agent_judge.nvml import foreign
-from cuda_agent_judge.processes import JudgeFault
+from cuda_agent_judge.processes import JudgeFault, is_running
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.session import SessionFault, load
 from cuda_agent_judge.slots import Slots, build_places, if_free
@@ -33,13 +33,13 @@ ONE = "GPU-00000000-1111-2222-3333-444444444444"
 class Running:
     """A judge that runs, and its place."""
 
-    def __init__(self, root: Path, command: str, locks: Path, kernels: dict[str, str]) -> None:
+    def __init__(self, root: Path, command: str, locks: Path, kernels: dict[str, str], head: str = "") -> None:
         (root / "session" / "operator").mkdir(parents=True)
         (root / "session" / "operator" / "model.py").write_text(SCALE)
         settings = {"libraries": "any", "locks": str(locks)}
         (root / "session" / "session.json").write_text(json.dumps(settings))
         (root / "workspace" / "kernels").mkdir(parents=True)
-        (root / "workspace" / "model_new.py").write_text(model_new("return torch.relu(x) * 2"))
+        (root / "workspace" / "model_new.py").write_text(model_new("return torch.relu(x) * 2", head=head))
         for name, text in kernels.items():
             (root / "workspace" / "kernels" / name).write_text(text)
         self._report = root / "report.json"
@@ -51,14 +51,14 @@ class Running:
             text=True,
         )
 
-    def says(self, words: str) -> None:
-        """Wait until it says so."""
+    def says(self, words: str) -> str:
+        """Wait until it says so; returns the line."""
         assert self.process.stderr is not None
         said = []
         for text in self.process.stderr:
             said.append(text)
             if words in text:
-                return
+                return text
         raise AssertionError("".join(said))
 
     def report(self) -> Report:
@@ -73,9 +73,11 @@ def started(tmp_path: Path) -> Iterator[Any]:
     (tmp_path / "locks").mkdir()
     running: list[Running] = []
 
-    def start(command: str, *, kernels: dict[str, str] | None = None, locks: Path | None = None) -> Running:
+    def start(
+        command: str, *, kernels: dict[str, str] | None = None, locks: Path | None = None, head: str = ""
+    ) -> Running:
         root = tmp_path / f"run{len(running)}"
-        running.append(Running(root, command, locks or tmp_path / "locks", kernels or {}))
+        running.append(Running(root, command, locks or tmp_path / "locks", kernels or {}, head))
         return running[-1]
 
     yield start
@@ -218,3 +220,14 @@ def test_work_that_can_wait_takes_the_device_only_where_nobody_has_it(tmp_path: 
         assert (first, second, alone) == (True, False, True)
     with if_free("cpu", tmp_path) as again:
         assert again
+
+
+def test_the_device_is_free_when_the_submissions_process_is_gone(started: Any, tmp_path: Path) -> None:
+    run = started("verify", head="import os\nprint('worker', os.getpid(), flush=True)")
+    worker = int(run.says("worker").split()[1])
+    queue = LockQueue(tmp_path / "locks", "cpu")
+    queue.acquire(120)
+    running = is_running(worker)
+    queue.release()
+    assert not running  # its memory on the device is what the next one needs
+    assert run.report().status == "correct"
