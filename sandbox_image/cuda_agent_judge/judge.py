@@ -125,7 +125,7 @@ class Judgement:
 
     def analyze(self) -> None:
         """Screen and trace the operator."""
-        with self._slots.device.held(), self._phases.stage("analysis"):
+        with self._on_device(), self._phases.stage("analysis"):
             answer = self._workers.ask_reference(Kind.ANALYZE)
         found = Report.from_json(json.dumps(answer["report"]))
         reason = found.reason or "the operator was screened and traced"

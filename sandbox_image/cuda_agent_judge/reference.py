@@ -149,6 +149,8 @@ class Reference:
             self._lent = None
         if self._standing is not None:
             self._standing.give_memory()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     @property
     def _stands(self) -> Standing:

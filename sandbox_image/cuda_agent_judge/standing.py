@@ -103,7 +103,6 @@ class Standing:
             self.drawn.give_memory()
             self._has_memory = False
             self._wide_model = None
-            torch.cuda.empty_cache()
 
     def trim(self) -> None:
         """Give back what PyTorch keeps of freed device memory, where that is much."""
