@@ -205,7 +205,10 @@ class Candidate:
         return policy.audit(self._call, self._own_modules) | {"vendor": vendor_calls(built)}
 
     def _record(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Say what one more call starts, and how long each part of it takes."""
+        """Say what one more call starts, and how long each part of it takes; or only make the profiler ready for it."""
+        if body.get("only_start"):
+            recording.record(lambda: None, self._target)
+            return {}
         call = recording.marked(self._model)
         events = recording.record(lambda: self._runner.go(call, body["spin_us"]), self._target)
         if self._target == "cuda":

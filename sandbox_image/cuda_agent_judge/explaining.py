@@ -18,7 +18,8 @@ from cuda_agent_judge.workers import Refused, Workers
 
 SPIN_US = 20_000
 """The device is held up while a recorded call is enqueued, as in a timed one: gaps are its own and not the host's."""
-_LIMIT_S = 60.0
+LIMIT_S = 60.0
+"""For a call with the profiler around it, or for starting that."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _appraised(workers: Workers, *, operations: bool = False, again: bool = Fals
 
 def _recorded(workers: Workers) -> tuple[Timeline | None, str]:
     try:
-        answer = workers.ask_candidate(Kind.RECORD, {"spin_us": SPIN_US}, limit_s=_LIMIT_S)
+        answer = workers.ask_candidate(Kind.RECORD, {"spin_us": SPIN_US}, limit_s=LIMIT_S)
         return Timeline.from_json(answer), ""
     except Refused as refusal:
         return None, refusal.reason

@@ -223,8 +223,7 @@ class Judgement:
             # What torch.compile builds must not be slowed or touched meanwhile.
             self._workers.turns.stop_submission()
         shared = self.report.final and self.report.isolation == "shared-uid"
-        lent = self._slots.device.lent() if self._small else contextlib.nullcontext()
-        with lent, self._slots.builds.held(), self._phases.stage("compile baseline"):
+        with self._aside(), self._slots.builds.held(), self._phases.stage("compile baseline"):
             self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
         with self._phases.stage("baseline"):
             compiled = self._workers.ask_reference(Kind.WARM)
@@ -246,9 +245,17 @@ class Judgement:
         if checker is not None:
             self._decide(found, headline)
 
+    def _aside(self) -> contextlib.AbstractContextManager[None]:
+        """Let others have the device meanwhile, unless what lies in its memory leaves no room for them."""
+        return self._slots.device.lent() if self._small else contextlib.nullcontext()
+
     def _explain(self, *, operations: bool = False, record: bool = False) -> None:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
         known = explaining.Known(self._kernels, self._enqueue_us)
+        if record and self._session.target == "cuda":
+            # Takes seconds and nothing of the device. What fails here is said when a call is to be recorded.
+            with self._aside(), self._phases.stage("profiler"), contextlib.suppress(Refused):
+                self._workers.ask_candidate(Kind.RECORD, {"only_start": True}, limit_s=explaining.LIMIT_S)
         with self._phases.stage("explanation"):
             self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
 

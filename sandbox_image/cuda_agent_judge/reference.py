@@ -149,7 +149,7 @@ class Reference:
             self._lent = None
         if self._standing is not None:
             self._standing.give_memory()
-        if torch.cuda.is_initialized():
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
 
     @property
