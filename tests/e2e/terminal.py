@@ -69,6 +69,10 @@ class Terminal:
         """Wait until this was shown so often."""
         return self.until(lambda: self.text.replace("\n", "").count(text) >= count, f"{count} times {text}", timeout_s)
 
+    def wait_for_written(self, text: str, count: int, *, timeout_s: float = 300) -> str:
+        """Wait until this was written so often, whatever took it off the screen again."""
+        return self.until(lambda: self.raw.count(text.encode()) >= count, f"{count} times {text}", timeout_s)
+
     def wait_prompt(self, *, timeout_s: float = 300) -> str:
         """Wait until the last line is a prompt with nothing behind it."""
         return self.until(lambda: self.text.endswith(f"\n{PROMPT}"), "an empty prompt", timeout_s)

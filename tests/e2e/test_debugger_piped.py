@@ -108,17 +108,19 @@ def test_json_is_alone_on_stdout(place: Path, sandbox_python: str) -> None:
 def test_ctrl_c_in_optimize_at_a_terminal_offers_to_go_on_to_debug_and_to_stop(
     place: Path, sandbox_python: str
 ) -> None:
+    question = "[c]ontinue, [d]ebug or [s]top?"
     settings = ("--model", "scripted:slow.json", "--run-dir", "offer", "--target", "cpu", "--python", sandbox_python)
     with Terminal(command("optimize", "good.py", *settings), cwd=place, env=environment(HOME=str(place))) as terminal:
         terminal.wait_for("[turn 1]   Bash")
         terminal.type("\x03")
-        terminal.wait_for("[c]ontinue, [d]ebug or [s]top?")
+        terminal.wait_for_written(question, 1)
         terminal.type("x\r")
+        terminal.wait_for_written(question, 2)
         terminal.type("c\r")
         terminal.wait_for("slept")  # the command that was running was not hurt
         terminal.wait_for("[turn 2]   Bash")
         terminal.type("\x03")
-        terminal.wait_for_count("[c]ontinue, [d]ebug or [s]top?", 2)  # on a busy machine the view may wipe one away
+        terminal.wait_for_written(question, 3)
         terminal.type("d\r")
         terminal.wait_for("> turn 2 is over; the model is asked next")
         assert "> turn 3, call 1 of 1: Bash" in terminal.command("s")
