@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cuda_agent.llm.builtin.row_along import pieces_of
 from cuda_agent.llm.builtin.row_plan import SPACE, RowPlan, numbers_text
-from cuda_agent.llm.builtin.row_steps import Steps
+from cuda_agent.llm.builtin.row_steps import Steps, share_of
 
 
 def across_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> list[str]:
@@ -91,10 +91,4 @@ def _part(plan: RowPlan, steps: Steps) -> list[str]:
     width, chunk = steps.walk.width, plan.layout.chunk
     if plan.layout.parts == 1:
         return [f"constexpr I part_first = 0, part_last = {width};"]
-    if width == 1:
-        return ["constexpr I part_first = 0;", "const I part_last = rank == 0 ? 1 : 0;"]
-    start = f"static_cast<I>(rank) * {chunk}"
-    return [
-        f"const I part_first = {start} < {width} ? {start} : {width};",
-        f"const I part_last = part_first + {chunk} < {width} ? part_first + {chunk} : {width};",
-    ]
+    return share_of(width, chunk)

@@ -6,7 +6,7 @@ from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.row_layout import accesses_of, home
 from cuda_agent.llm.builtin.row_plan import SPACE, RowPlan, numbers_text
-from cuda_agent.llm.builtin.row_steps import Place, Steps
+from cuda_agent.llm.builtin.row_steps import Place, Steps, share_of
 
 
 def along_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> list[str]:
@@ -153,13 +153,7 @@ class _Along:
         width, chunk = steps.walk.width, self.layout.chunk
         if max(self.layout.parts, self.layout.team) <= 1:
             return [f"[[maybe_unused]] constexpr I part_first = 0, part_last = {width};"]
-        if width == 1:
-            return ["constexpr I part_first = 0;", "const I part_last = rank == 0 ? 1 : 0;"]
-        start = f"static_cast<I>(rank) * {chunk}"
-        return [
-            f"const I part_first = {start} < {width} ? {start} : {width};",
-            f"const I part_last = part_first + {chunk} < {width} ? part_first + {chunk} : {width};",
-        ]
+        return share_of(width, chunk)
 
     def _walking(self, steps: Steps) -> list[str]:
         width = self.plan.width(steps)
