@@ -304,7 +304,7 @@ def test_files_left_by_a_submission_change_nothing_for_the_next(judge: Judge) ->
     names = "('torch.py', 'sitecustomize.py', 'usercustomize.py', 'model.py')"
     leaving = (
         "import os\n"
-        "places = {os.path.dirname(os.path.abspath(__file__)), *os.environ.get('TORCHINDUCTOR_CACHE_DIR', '').split()}\n"
+        "places = [os.path.dirname(os.path.abspath(__file__)), *os.environ.get('TMPDIR', '').split()]\n"
         f"for place in places:\n    for name in {names}:\n        if not os.path.exists(os.path.join(place, name)):\n"
         "            try: open(os.path.join(place, name), 'w').write('raise SystemExit(0)')\n"
         "            except OSError: pass"
