@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Literal
 
 from cuda_agent.config import Settings
-from cuda_agent.judging import Judge, Rules, write_files
+from cuda_agent.installing import Rules, write_files
+from cuda_agent.judging import Judge
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
 from cuda_agent.runs.place import Place, choose

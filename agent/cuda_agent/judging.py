@@ -3,20 +3,14 @@
 Nothing is ever parsed from what a command prints. The judge's rules and roles are its own (docs/judge.md).
 """
 
-import base64
-import json
-import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
 
-from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
-from cuda_agent.files import writing
+from cuda_agent.installing import Rules, below, home, judge_files, last_words, session, session_files, write_files
 from cuda_agent.operators import Operator, digest
-from cuda_agent.resources import judge_main, judge_package, tree, workspace_template
 from cuda_agent.sandbox.service import Served
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import ExecResult, Sandbox
@@ -32,50 +26,9 @@ VERDICT_TIMEOUT_S = 1800.0 + WAITING_S
 MAX_SUBMISSION_BYTES = 32 << 20
 """Of all files together, as in the judge."""
 
-_WRITE_SCRIPT = """
-import base64, json, os, sys
-try:
-    for name, data in json.load(sys.stdin).items():
-        os.makedirs(os.path.dirname(name), exist_ok=True)
-        if name.endswith("/"):
-            continue
-        with open(name, "wb") as file:
-            file.write(base64.b64decode(data))
-except OSError as error:
-    sys.stderr.write(str(error.errno))
-    sys.exit(40)
-"""
-
 
 class JudgeTimeout(JudgeError):
     """The judge was killed at its deadline."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What session.json tells the judge."""
-
-    target: Literal["cpu", "cuda"] = "cpu"
-    precision: Literal["tf32", "ieee", "half"] = "tf32"
-    libraries: Literal["vendor", "own", "any"] = "vendor"
-    output_lifetime: Literal["held", "next-call"] = "held"
-    model_shares_uid: bool = False
-    """A model's commands run under the judge's own uid."""
-    locks: str | None = None
-    """The directory of the machine's locks, as the judge finds it."""
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        target: Literal["cpu", "cuda"],
-        *,
-        model_shares_uid: bool = False,
-        locks: str | None = None,
-    ) -> "Rules":
-        """Return the rules of a run; a CPU has no TF32."""
-        precision = "ieee" if target == "cpu" else settings.precision
-        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid, locks)
 
 
 @dataclass(frozen=True)
@@ -96,16 +49,6 @@ class Submission:
         return SUBMISSION in self.files
 
 
-def home(state_dir: str) -> str:
-    """Return JUDGE_HOME for a sandbox with this state directory."""
-    return f"{state_dir}/judge"
-
-
-def session(state_dir: str) -> str:
-    """Return the session directory for a sandbox with this state directory."""
-    return f"{state_dir}/session"
-
-
 def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]:
     """Return what the workspace's commands need to find the judge; `judge_home` is where it stands already."""
     return {HOME_VARIABLE: judge_home or home(state_dir), SESSION_VARIABLE: session(state_dir)}
@@ -114,24 +57,6 @@ def environment(state_dir: str, judge_home: str | None = None) -> dict[str, str]
 def serve_command(python: str, judge_home: str, state_dir: str, workspace: str) -> list[str]:
     """Return the words that start a judge which listens, but for the socket."""
     return [python, "-I", judge_home, "serve", "--session", session(state_dir), "--workspace", workspace]
-
-
-def write_files(sandbox: Sandbox, python: str, files: Mapping[str, bytes]) -> None:
-    """Write many new files by one command; names are absolute, and one that ends in / is a folder.
-
-    Raises:
-        DiskError: there is no room.
-        JudgeError: they could not be written for another reason.
-    """
-    encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
-    result = sandbox.exec([python, "-I", "-c", _WRITE_SCRIPT], stdin=json.dumps(encoded).encode(), timeout_s=120.0)
-    if result.exit_code == 0:
-        return
-    number = result.stderr.decode(errors="replace").strip()
-    if result.exit_code == 40 and number.isdigit():
-        with writing(PurePosixPath(next(iter(files), sandbox.state_dir)).parent):
-            raise OSError(int(number), os.strerror(int(number)))
-    raise JudgeError(f"Files could not be written in the sandbox: {_tail(result) or result.exit_code}")
 
 
 class Judge:
@@ -148,11 +73,12 @@ class Judge:
         self._files: dict[str, bytes] = {}
         self._profiles_seen = 0
         self._steps_seen = 0
+        self._finals: list[Report] = []
 
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
-        self._files = _session_files(operator, rules) | (_judge_files() if self._home is None else {})
-        write_files(self._sandbox, self._python, _below(self._sandbox.state_dir, self._files))
+        self._files = session_files(operator, rules) | (judge_files() if self._home is None else {})
+        write_files(self._sandbox, self._python, below(self._sandbox.state_dir, self._files))
 
     def analyze(
         self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
@@ -194,9 +120,11 @@ class Judge:
         """
         folder = f"{self._sandbox.state_dir}/final-{secrets.token_hex(4)}"
         files = {f"{folder}/{name}": data for name, data in submission.files.items()}
-        files |= _below(f"{folder}-state", self._files)
+        files |= below(f"{folder}-state", self._files)
         write_files(self._sandbox, self._python, files)
-        return self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output, f"{folder}-state")
+        report = self._ask(["verdict", "--final", "--workspace", folder], timeout_s, on_output, f"{folder}-state")
+        self._finals.append(report)
+        return report
 
     def new_profiles(self) -> list[Report]:
         """Return the passing profiles that were recorded since the last call, of baselines alone too, oldest first."""
@@ -209,9 +137,9 @@ class Judge:
         return reports
 
     def held(self) -> dict[str, float]:
-        """Return what all recorded commands held and waited for, in seconds by kind (see the Report)."""
+        """Return what all commands held and waited for, final verdicts too, in seconds by kind (see the Report)."""
         total: dict[str, float] = {}
-        for report in self._records(0)[0]:
+        for report in (*self._records(0)[0], *self._finals):
             for kind, seconds in report.held.items():
                 total[kind] = total.get(kind, 0.0) + seconds
         return total
@@ -278,7 +206,7 @@ class Judge:
         return report if report is not None and report.nonce == nonce and report.command == command else None
 
     def _answer(self, file: str, nonce: str, command: str, result: ExecResult) -> Report:
-        said = f"exit code {result.exit_code}; it said: {_tail(result)!r}"
+        said = f"exit code {result.exit_code}; it said: {last_words(result)!r}"
         try:
             text = self._sandbox.read(file)
         except FileNotFoundError:
@@ -294,26 +222,9 @@ class Judge:
         return report
 
 
-def _judge_files() -> dict[str, bytes]:
-    """The judge, by name below a state directory; it builds with binding files of its own."""
-    parts = {"cuda_agent_judge": judge_package(), "workspace": workspace_template()}
-    files = {f"/{part}/{name}": data for part, folder in parts.items() for name, data in tree(folder).items()}
-    return _below(home(""), files | {"/__main__.py": judge_main().read_bytes()})
-
-
-def _session_files(operator: Operator, rules: Rules) -> dict[str, bytes]:
-    """A session of this operator, by name below a state directory."""
-    files = {f"{session('')}/operator/{name}": data for name, data in operator.files.items()}
-    return {**files, f"{session('')}/session.json": json.dumps(asdict(rules)).encode()}
-
-
 def is_submission_file(name: str) -> bool:
     """Say whether a path relative to the workspace belongs to a submission."""
     return name == SUBMISSION or PurePosixPath(name).parts[:1] == ("kernels",)
-
-
-def _below(state_dir: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{state_dir}{name}": data for name, data in files.items()}
 
 
 def _record(line: bytes) -> Report | None:
@@ -321,8 +232,3 @@ def _record(line: bytes) -> Report | None:
         return Report.from_json(line.decode())
     except ValueError:
         return None
-
-
-def _tail(result: ExecResult) -> str:
-    text = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
-    return text[-800:]

@@ -71,7 +71,7 @@ def parse(body: bytes) -> Asked:
 
 def _from_host(raw: dict[str, object]) -> Asked:
     command, nonce, token = raw["command"], raw["nonce"], raw["token"]
-    words = all(isinstance(word, str) and word for word in (command, nonce, token))
+    words = all(isinstance(word, str) and word.isascii() and word for word in (command, nonce, token))
     if not words or raw["arguments"] != []:
         raise Refusal("a request with a token is a command, no arguments, a nonce and the token, in words")
     return Asked(str(command), (), str(nonce), str(token))

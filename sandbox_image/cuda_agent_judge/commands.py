@@ -22,7 +22,7 @@ from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspa
 from cuda_agent_judge.toolchain import compilers
 from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
 
-_SHARING = "sharing_fault"
+_SHARING, _FAULT = "sharing_fault", "judge_fault"
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"
 _WAITS = 6
 """How often it gets in line for the device or a place to compile, at most."""
@@ -89,6 +89,8 @@ def _execute(request: Request, folder: Path, phases: Phases, attached: Attached 
         answer = _run(asked, candidate, None, ipc=False)
     if _SHARING in answer:
         raise JudgeFault(f"the workers cannot share memory: {answer[_SHARING]}")
+    if _FAULT in answer:
+        raise JudgeFault(str(answer[_FAULT]))
     try:
         return Report.from_json(json.dumps(answer))
     except ValueError as error:
@@ -134,6 +136,8 @@ def _judge(asked: _Asked, ends: JudgeEnds, began: float, *, ipc: bool) -> dict[s
         )
     except SharingFault as fault:
         return {_SHARING: str(fault)}
+    except JudgeFault as fault:
+        return {_FAULT: str(fault)}
     report = replace(judgement.accounted, phases=asked.phases.so_far())
     answer: dict[str, Any] = json.loads(report.to_json())
     return answer

@@ -1,5 +1,6 @@
 """The judge's questions on where the time goes, when a verdict stands: what comes back is read, never believed."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +40,20 @@ class Asked:
     timeline: Timeline | None = None
     unrecorded: str = ""
     """Why there is no timeline, where one was asked for."""
+
+
+def start_profiler(workers: Workers, aside: contextlib.AbstractContextManager[None]) -> str:
+    """Have the submission's process ready to record, while `aside` lends the device: that takes seconds.
+
+    Returns why the device is not ours again, if so: the verdict stands, whoever has it now. What else fails is said
+    when a call is to be recorded.
+    """
+    try:
+        with aside, contextlib.suppress(Refused):
+            workers.ask_candidate(Kind.RECORD, {"only_start": True}, limit_s=LIMIT_S)
+    except JudgeFault as fault:
+        return f"where the time goes was not looked at: {fault}"
+    return ""
 
 
 def ask(workers: Workers, *, operations: bool, record: bool) -> Asked:

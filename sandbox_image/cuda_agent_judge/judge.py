@@ -253,9 +253,11 @@ class Judgement:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
         known = explaining.Known(self._kernels, self._enqueue_us)
         if record and self._session.target == "cuda":
-            # Takes seconds and nothing of the device. What fails here is said when a call is to be recorded.
-            with self._aside(), self._phases.stage("profiler"), contextlib.suppress(Refused):
-                self._workers.ask_candidate(Kind.RECORD, {"only_start": True}, limit_s=explaining.LIMIT_S)
+            with self._phases.stage("profiler"):
+                failed = explaining.start_profiler(self._workers, self._aside())
+            if failed:
+                self.report = replace(self.report, notes=[*self.report.notes, failed])
+                return
         with self._phases.stage("explanation"):
             self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
 

@@ -162,6 +162,7 @@ class Report:
             values["speedup"] = {k: Interval(**v) for k, v in values.get("speedup", {}).items()}
             values["latency_ms"] = {k: Latency(**v) for k, v in values.get("latency_ms", {}).items()}
             values["errors"] = [OutputError(**_restored(e)) for e in values.get("errors", [])]
+            values["held"] = {str(k): _seconds(v) for k, v in values.get("held", {}).items()}
             return cls(**values)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"the judge's report is malformed: {error}") from error
@@ -170,6 +171,12 @@ class Report:
 def side_name(side: str) -> str:
     """Name a side of a measurement for people: "compile" is torch.compile."""
     return "torch.compile" if side == "compile" else side
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, int | float) and 0 <= value < math.inf:
+        return float(value)
+    raise TypeError(f"{value!r} is no time")
 
 
 def _restored(error: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Resident:
 
     def attach(self) -> Attached:
         """Give a judgement a channel to the worker, which is started where none stands."""
-        if self._pid and not self._is_sound():
+        if self._pid and not self.is_sound():
             self.drop()
         if not self._pid:
             self._start()
@@ -101,7 +101,7 @@ class Resident:
         its.close()
         self._control = mine
 
-    def _is_sound(self) -> bool:
+    def is_sound(self) -> bool:
         try:
             if os.waitpid(self._pid, os.WNOHANG)[0] == 0:
                 return scheduling(self._pid) <= self._scheduled

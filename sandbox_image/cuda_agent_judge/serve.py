@@ -52,7 +52,7 @@ def serve(
     if not shares_uid:
         _check_owner(workspace)
     become_subreaper()
-    listening = _listen(place)
+    listening = _listen(place, 0o600 if shares_uid else 0o666)
     command = [sys.executable, "-I", "-B", str(home)]
     server = Server(command, ["--session", str(session), "--workspace", str(workspace)], key)
     _unreadable()
@@ -87,7 +87,7 @@ def _check_owner(workspace: Path) -> None:
         raise ServeFault(f"the workspace lies in {str(workspace.parent)!r}, where others than root may replace it")
 
 
-def _listen(place: Path) -> socket.socket:
+def _listen(place: Path, mode: int) -> socket.socket:
     """Bind, in the place of a socket that nobody listens on any more.
 
     Raises:
@@ -106,7 +106,7 @@ def _listen(place: Path) -> socket.socket:
                     raise ServeFault(f"another judge serves {str(place)!r}")
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(place))
-        os.chmod(place, 0o666)
+        os.chmod(place, mode)
     except OSError as error:
         raise ServeFault(f"{str(place)!r} cannot be bound: {error.strerror or error}") from error
     return listening

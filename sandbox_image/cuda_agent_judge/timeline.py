@@ -60,11 +60,6 @@ class Timeline:
     left_out: int = 0
     """Rows that are not carried along."""
 
-    @property
-    def gaps_us(self) -> float:
-        """Of the span, how long nothing ran."""
-        return max(0.0, self.span_us - self.busy_us)
-
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Timeline":
         """Read what the candidate worker says: information of its own making, held to its form.

@@ -93,8 +93,9 @@ def _carry_out(order: dict[str, Any], fds: list[int], place: _Place) -> int:
     try:
         code = _forked(lambda: _command(request, fds, attached, as_json=as_json), place)
         if attached is not None:
+            lost = not place.resident.is_sound()
             place.resident.detach(attached, well=code in (0, 1))
-            if code == _JUDGE_FAILED:  # the worker may have been ended behind our back
+            if code == _JUDGE_FAILED and lost:  # the worker was ended behind our back
                 code = _forked(lambda: _command(request, fds, None, as_json=as_json), place)
         return code
     finally:
@@ -130,12 +131,16 @@ def _wait(pid: int, control: socket.socket) -> int:
     """Wait for a command to end; one that is no longer wanted is told to."""
     poll = select.poll()
     poll.register(control, select.POLLIN)  # while a command runs, only that it is to stop is said
+    own = -1
     with contextlib.suppress(OSError, AttributeError):
-        poll.register(os.pidfd_open(pid), select.POLLIN)
+        own = os.pidfd_open(pid)
+        poll.register(own, select.POLLIN)
     limit: float | None = None
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
+            if own >= 0:
+                os.close(own)
             return status
         ready = {fd for fd, _ in poll.poll(50)}
         if limit is None and control.fileno() in ready:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests import docker_engine
 
-from cuda_agent.judging import Judge, Rules, Submission, write_files
+from cuda_agent.installing import Rules, write_files
+from cuda_agent.judging import Judge, Submission
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
 from cuda_agent.runs.in_docker import judge_service

@@ -10,7 +10,7 @@ import pytest
 from tests.integration import house
 from tests.integration.house import House
 
-from cuda_agent.judging import session
+from cuda_agent.installing import session
 from cuda_agent.sandbox.docker.layout import JUDGE_SOCKET, TRUSTED
 
 pytestmark = pytest.mark.docker

@@ -126,6 +126,8 @@ def _rates(pairs: Sequence[tuple[Row, Row]], holds: Callable[[Row], bool]) -> Ra
 def _ratios(pairs: Sequence[tuple[Row, Row]], baseline: str) -> Ratios:
     found: list[tuple[str, float]] = []
     for one, two in pairs:
+        if baseline == "compile" and (one.over_compile is None) != (two.over_compile is None):
+            continue  # eager stands for it in one of them
         over_a, over_b = one.over(baseline), two.over(baseline)
         if one.correct and two.correct and over_a and over_b and over_a.median > 0 < over_b.median:
             found.append((one.operator, over_b.median / over_a.median))

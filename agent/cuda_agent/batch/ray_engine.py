@@ -37,6 +37,8 @@ _ANSWER_S = 10.0
 class Shared:
     """What must be the same on every machine."""
 
+    cuda: bool
+    """Runs are for GPUs."""
     folder: str
     """Of the batch."""
     cwd: str
@@ -84,7 +86,7 @@ class RayEngine:
         nodes = self._look()
         self.cuda = any(node.get("GPU", 0.0) >= 1 for node in nodes) if cuda is None else cuda
         self._share = share_of(nodes, workers, cuda=self.cuda)
-        self._shared = Shared(str(folder.absolute()), os.getcwd(), sys.executable)
+        self._shared = Shared(self.cuda, str(folder.absolute()), os.getcwd(), sys.executable)
         self._running: dict[Any, Attempt] = {}
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
@@ -223,7 +225,7 @@ def _carried_out(attempt: Attempt, shared: Shared, switch: Any) -> Ended:
     if attempt.command[0] == shared.python:
         attempt = replace(attempt, command=(sys.executable, *attempt.command[1:]))
     # Ray has put into this process's environment which GPU is meant.
-    gpu = os.environ.get("CUDA_VISIBLE_DEVICES") or None
+    gpu = (os.environ.get("CUDA_VISIBLE_DEVICES") or None) if shared.cuda else None
     return carry_out(replace(attempt, gpu=gpu), _asking(switch))
 
 

@@ -74,6 +74,7 @@ class Board:
         self.clock = clock
         self.total = self.done = 0
         """Of all jobs, those of earlier processes too."""
+        self._before = 0
         self._start = clock()
         self._ends: deque[float] = deque([self._start], maxlen=_RATE_OVER)
         self.at_work: dict[str, AtWork] = {}
@@ -83,6 +84,7 @@ class Board:
     def planned(self, *, total: int, left: int) -> None:
         """Jobs there are, and those left to do."""
         self.total, self.done = total, total - left
+        self._before = self.done
         self._start = self.clock()
         self._ends.clear()
         self._ends.append(self._start)
@@ -116,7 +118,8 @@ class Board:
     @property
     def standing(self) -> str:
         """Where the batch is, in one line."""
-        parts = [f"{self.done}/{self.total}", f"{self.won} won", f"{self.failed} failed"]
+        now = " now" if self._before else ""
+        parts = [f"{self.done}/{self.total}", f"{self.won} won{now}", f"{self.failed} failed{now}"]
         parts += [f"${self._cost:.2f}"] if self._cost else []
         return ", ".join([*parts, self.forecast])
 

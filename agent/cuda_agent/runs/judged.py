@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError, OperatorError
-from cuda_agent.judging import SUBMISSION, Judge, Rules, Submission
+from cuda_agent.installing import Rules
+from cuda_agent.judging import SUBMISSION, Judge, Submission
 from cuda_agent.operators import load
 from cuda_agent.runs.place import choose
 from cuda_agent.runs.sandboxes import opened

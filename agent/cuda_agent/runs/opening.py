@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from cuda_agent.files import replace
-from cuda_agent.judging import Rules, is_submission_file, write_files
+from cuda_agent.installing import Rules, write_files
+from cuda_agent.judging import is_submission_file
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.memory import Memory
 from cuda_agent.operators import Operator

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_agent.judging import environment, home, serve_command
+from cuda_agent.installing import home
+from cuda_agent.judging import environment, serve_command
 from cuda_agent.runs.place import Place
 from cuda_agent.runs.scratch import scratch
 from cuda_agent.sandbox.local import LocalSandbox
@@ -53,7 +54,7 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
             shared=(place.locks,) if place.locks else (),
         )
         command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
-        service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}")
+        service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}", restarts=0)
         try:
             with local:
                 # In `local` everything runs as the person who started the program.

@@ -11,7 +11,8 @@ from typing import Any
 from cuda_agent.config import Settings
 from cuda_agent.errors import CudaAgentError, OperatorError
 from cuda_agent.files import DiskError
-from cuda_agent.judging import ANALYZE_TIMEOUT_S, Judge, JudgeTimeout, Rules
+from cuda_agent.installing import Rules
+from cuda_agent.judging import ANALYZE_TIMEOUT_S, Judge, JudgeTimeout
 from cuda_agent.llm.model import Model
 from cuda_agent.loop.agent import Agent
 from cuda_agent.loop.calls import Calls

@@ -44,8 +44,13 @@ class Served:
 class JudgeService:
     """Serves a session; it ends with its sandbox."""
 
-    def __init__(self, trusted: Sandbox, argv: Sequence[str], socket: str) -> None:
-        """`argv` are the words of `serve` but for the socket and the key."""
+    def __init__(self, trusted: Sandbox, argv: Sequence[str], socket: str, *, restarts: int = RESTARTS) -> None:
+        """`argv` are the words of `serve` but for the socket and the key.
+
+        There must be no `restarts` where commands of the model may run meanwhile under the judge's own user: they could
+        read the key from its standard input.
+        """
+        self._restarts = restarts
         self._trusted = trusted
         self._argv = [*argv, "--socket", socket, "--keyed"]
         self._served = Served(socket, secrets.token_bytes(32))
@@ -81,7 +86,7 @@ class JudgeService:
         try:
             self._trusted.exec(["mkdir", "-p", self._served.socket.rpartition("/")[0]])
             key = self._served.key.hex().encode() + b"\n"
-            for _ in range(1 + RESTARTS):
+            for _ in range(1 + self._restarts):
                 self._trusted.exec(self._argv, stdin=key, timeout_s=_FOREVER_S, on_output=self._listen)
                 if not self._ready.is_set():
                     break

@@ -4,7 +4,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from cuda_agent.judging import Judge, Rules, Submission
+from cuda_agent.installing import Rules
+from cuda_agent.judging import Judge, Submission
 from cuda_agent.operators import Operator
 from cuda_agent.runs.place import Place
 from cuda_agent_judge.report import Interval, Report, Status

@@ -8,7 +8,8 @@ from tests.unit.agent.fakes import FakeSandbox
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
-from cuda_agent.judging import Judge, JudgeTimeout, Rules, Submission
+from cuda_agent.installing import Rules
+from cuda_agent.judging import Judge, JudgeTimeout, Submission
 from cuda_agent.operators import Operator, load
 from cuda_agent.sandbox.service import Served
 from cuda_agent_judge import asking

@@ -18,7 +18,7 @@ from cuda_agent_judge import environment
 from cuda_agent_judge.gpu import same, visible_gpu
 from cuda_agent_judge.lock_queue import LockQueue, StillHeld
 from cuda_agent_judge.nvml import foreign
-from cuda_agent_judge.processes import JudgeFault, is_running
+from cuda_agent_judge.processes import JudgeFault, descendants, is_running
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.session import SessionFault, load
 from cuda_agent_judge.slots import Slots, build_places, if_free
@@ -231,3 +231,21 @@ def test_the_device_is_free_when_the_submissions_process_is_gone(started: Any, t
     queue.release()
     assert not running  # its memory on the device is what the next one needs
     assert run.report().status == "correct"
+
+
+def test_a_fault_of_the_judge_is_one_sentence(started: Any, tmp_path: Path) -> None:
+    with held(tmp_path / "locks", "cpu"):
+        run = started("verify")
+        run.says("waiting for the processor")
+        reference = min(descendants(run.process.pid))  # the first that is forked
+        os.kill(reference, signal.SIGKILL)
+    _, said = run.process.communicate()
+    assert run.process.returncode == 3
+    assert "the reference worker was killed by SIGKILL" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("held", [[], {"device_s": "x"}, {"device_s": float("inf")}, {"device_s": -1.0}, 3])
+def test_times_that_are_none_are_no_report(held: object) -> None:
+    with pytest.raises(ValueError, match="malformed"):
+        Report.from_json(json.dumps({"schema": 1, "command": "verify", "status": "correct", "held": held}))

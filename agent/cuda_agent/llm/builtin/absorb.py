@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cuda_agent.llm.builtin.expr import Apply, Const, Expr, Load, depth_first, rewriting
 from cuda_agent.llm.builtin.graph import Shape
-from cuda_agent.llm.builtin.in_place import sources
+from cuda_agent.llm.builtin.in_place import sources, written
 from cuda_agent.llm.builtin.rows import stage_exprs
 from cuda_agent.llm.builtin.stage import Matrix, Plan, Product, Reduce, Stage, Step
 
@@ -41,10 +41,11 @@ def absorbed(plan: Plan, recognise: Sequence[Recognise]) -> Plan:
     stages = list(plan.stages)
     returned = set(plan.results.values())
     for place, product in enumerate(stages):
+        known = plan.inputs.keys() | {one.name for stage in stages[:place] for one in written(stage)}
         while isinstance(product, Product) and product.buffer.name not in returned:
             moved = first_move(product, stages, recognise)
-            if moved is None:
-                break
+            if moved is None or (moved[0].bias and moved[0].bias.buffer.name not in known):
+                break  # a bias that is computed behind the product cannot go into it
             product, stages = moved
             stages[place] = product
     return replace(plan, stages=tuple(stages))

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from cuda_agent.llm.builtin.row_along import pieces_of
 from cuda_agent.llm.builtin.row_plan import SPACE, RowPlan, numbers_text
-from cuda_agent.llm.builtin.row_steps import Steps, share_of
+from cuda_agent.llm.builtin.row_steps import Steps
+from cuda_agent.llm.builtin.row_text import share_of
 
 
 def across_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> list[str]:

@@ -6,7 +6,8 @@ from cuda_agent.llm.builtin.dtypes import ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.nest import Access
 from cuda_agent.llm.builtin.row_layout import accesses_of, home
 from cuda_agent.llm.builtin.row_plan import SPACE, RowPlan, numbers_text
-from cuda_agent.llm.builtin.row_steps import Place, Steps, share_of
+from cuda_agent.llm.builtin.row_steps import Place, Steps
+from cuda_agent.llm.builtin.row_text import share_of
 
 
 def along_body(plan: RowPlan, group: Sequence[Steps], functions: set[str]) -> list[str]:

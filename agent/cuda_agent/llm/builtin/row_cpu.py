@@ -8,7 +8,7 @@ the parts are put together in a fixed order.
 from collections.abc import Callable, Iterable
 
 from cuda_agent.llm.builtin.cpu_options import PARALLEL_FROM, CpuOptions
-from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED, category
+from cuda_agent.llm.builtin.dtypes import COMPUTED, ITEM_BYTES, STORED
 from cuda_agent.llm.builtin.emit import Emitted
 from cuda_agent.llm.builtin.keep import with_kept
 from cuda_agent.llm.builtin.loop_text import stored
@@ -18,12 +18,16 @@ from cuda_agent.llm.builtin.row_text import (
     arguments,
     combined,
     emit_pass,
+    fold,
     identity,
     loops_of,
     needed_functions,
     parameters,
     place_text,
+    reset,
     split_text,
+    strip,
+    total_type,
     used_numbers,
 )
 from cuda_agent.llm.builtin.rows import Pass, Rows, Sum, Write
@@ -276,33 +280,6 @@ class RowSource:
             f"    s_{n.name}[task * {self.lanes} + lane] = static_cast<{kind}>(sum);",
             "  }",
         ]  # fmt: skip
-
-
-def total_type(n: Sum) -> str:
-    """Return the C type in which blocks are put together."""
-    return "double" if n.fn in ("sum", "prod") and category(n.dtype) == 2 else COMPUTED[n.dtype]
-
-
-def strip(columns: int, most: int) -> int:
-    """Return how many partial sums a walk over so many columns keeps: a power of two."""
-    lanes = 1
-    while lanes < most and lanes < columns:
-        lanes *= 2
-    return lanes
-
-
-def reset(n: Sum) -> str:
-    """Begin a block's partial sums anew."""
-    return f"for (auto& partial : b_{n.name}) partial = {identity(n)};"
-
-
-def fold(n: Sum, lanes: int) -> list[str]:
-    """Put a block's partial sums together, pair by pair, and add them to the total."""
-    name, total = f"b_{n.name}", f"t_{n.name}[0]"
-    pair = combined(n, f"{name}[lane]", f"{name}[lane + {{half}}]")
-    halves = [lanes >> k for k in range(1, lanes.bit_length())]
-    lines = [f"for (int lane = 0; lane < {half}; ++lane) {name}[lane] = {pair.format(half=half)};" for half in halves]
-    return [*lines, f"{total} = {combined(n, total, f'static_cast<{total_type(n)}>({name}[0])')};"]
 
 
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:

@@ -291,14 +291,3 @@ class Steps:
             else:
                 lines.append(f"state_{fold.name}.take({', '.join(values)});")
         return lines
-
-
-def share_of(width: int, chunk: int) -> list[str]:
-    """Say which of `width` columns belong to the block `rank` of several, `chunk` to each."""
-    if width == 1:
-        return ["constexpr I part_first = 0;", "const I part_last = rank == 0 ? 1 : 0;"]
-    start = f"static_cast<I>(rank) * {chunk}"
-    return [
-        f"const I part_first = {start} < {width} ? {start} : {width};",
-        f"const I part_last = part_first + {chunk} < {width} ? part_first + {chunk} : {width};",
-    ]

@@ -115,3 +115,41 @@ def combined(one: Sum, first: str, second: str) -> str:
 def needed_functions(rows: Rows) -> set[str]:
     """Return the functions that combining needs."""
     return {f"{one.fn}imum" for one in rows.numbers.values() if one.fn in ("max", "min")}
+
+
+def total_type(n: Sum) -> str:
+    """Return the C type in which blocks are put together."""
+    return "double" if n.fn in ("sum", "prod") and category(n.dtype) == 2 else COMPUTED[n.dtype]
+
+
+def strip(columns: int, most: int) -> int:
+    """Return how many partial sums a walk over so many columns keeps: a power of two."""
+    lanes = 1
+    while lanes < most and lanes < columns:
+        lanes *= 2
+    return lanes
+
+
+def reset(n: Sum) -> str:
+    """Begin a block's partial sums anew."""
+    return f"for (auto& partial : b_{n.name}) partial = {identity(n)};"
+
+
+def fold(n: Sum, lanes: int) -> list[str]:
+    """Put a block's partial sums together, pair by pair, and add them to the total."""
+    name, total = f"b_{n.name}", f"t_{n.name}[0]"
+    pair = combined(n, f"{name}[lane]", f"{name}[lane + {{half}}]")
+    halves = [lanes >> k for k in range(1, lanes.bit_length())]
+    lines = [f"for (int lane = 0; lane < {half}; ++lane) {name}[lane] = {pair.format(half=half)};" for half in halves]
+    return [*lines, f"{total} = {combined(n, total, f'static_cast<{total_type(n)}>({name}[0])')};"]
+
+
+def share_of(width: int, chunk: int) -> list[str]:
+    """Say which of `width` columns belong to the block `rank` of several, `chunk` to each."""
+    if width == 1:
+        return ["constexpr I part_first = 0;", "const I part_last = rank == 0 ? 1 : 0;"]
+    start = f"static_cast<I>(rank) * {chunk}"
+    return [
+        f"const I part_first = {start} < {width} ? {start} : {width};",
+        f"const I part_last = part_first + {chunk} < {width} ? part_first + {chunk} : {width};",
+    ]

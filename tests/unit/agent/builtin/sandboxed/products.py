@@ -37,6 +37,7 @@ class Attention(nn.Module):
 
 
 c("alone", lambda x, y: x @ y, r(20, 30), r(30, 40))
+c("bias_from_behind", lambda x, y: torch.relu(x @ y + x.sum() * y.sum(0)), r(20, 30), r(30, 40))
 c("flags", lambda x, y: x.t() @ y.t(), r(30, 20), r(40, 30))
 c("weights", lambda x, w: x @ w.t(), r(20, 30), r(40, 30))
 c("turned", lambda x, y: x.t() @ y + 1, r(30, 20), r(30, 40))
