@@ -109,7 +109,7 @@ def test_the_forecast_goes_by_the_runs_that_ended_last(tmp_path: Path) -> None:
         board.began(JOB, tmp_path)
         board.ended(JOB, Verdict(Fault.NONE), None, again=False)
     assert board.rate_per_s == pytest.approx(1 / 60)
-    assert "50/100, 0 won, 0 failed, 60 an hour, about 50:00 min left" in board.standing
+    assert "50/100, 0 won now, 0 failed now, 60 an hour, about 50:00 min left" in board.standing
     board.ended(JOB, Verdict(Fault.INFRASTRUCTURE, "gone"), None, again=True)
     assert board.done == 50  # it is tried again
 
