@@ -228,10 +228,10 @@ def test_the_target_decides_the_language(target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "certain", "floor_ms", "tried"),
     [
-        ("cuda", True, 1.98, 1),
+        ("cuda", True, 1.99, 1),
         ("cuda", True, 1.5, 3),
-        ("cuda", False, 1.98, 3),
-        ("cpu", True, 1.98, 3),
+        ("cuda", False, 1.99, 3),
+        ("cpu", True, 1.99, 3),
     ],
 )
 def test_a_kernel_at_the_floor_is_the_last_one_it_tries(
