@@ -26,6 +26,7 @@ def lines(report: Report) -> list[str]:
     """What a report says in short lines."""
     mark = "[PASS]" if report.passed else "[FAIL]"
     shown = [f"{mark} {report.status}: {report.reason}"]
+    shown += _phases(report)
     shown += [*report.details.rstrip().splitlines(), *report.performance_lines]
     shown += [
         f"{mark} output {error.output or '0'} ({error.dtype}): relative L2 {error.relative_l2:.2e} "
@@ -35,8 +36,7 @@ def lines(report: Report) -> list[str]:
     ]
     if report.command == "compile" and report.build_s is not None:
         shown.append(f"[TIME] Compilation took {report.build_s:.2f}s")
-    shown += _times(report)
-    shown += _phases(report)
+    shown += _times(report)  # last: that is what whoever skims it sees
     return shown + [f"note: {note}" for note in report.notes]
 
 
