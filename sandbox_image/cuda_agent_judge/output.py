@@ -59,9 +59,12 @@ def _times(report: Report) -> list[str]:
 
 def _phases(report: Report) -> list[str]:
     """Where the time of the command went, stages of a tenth of a second and more."""
-    stages = [f"{name} {took:.1f}" for name, took in report.phases.items() if "." not in name and took >= 0.1]
-    total = report.phases.get("total")
-    return [] if total is None else [f"[TIME] The judge took {total:.1f}s ({', '.join(stages[:-1])})"]
+    took = {name: seconds for name, seconds in report.phases.items() if "." not in name and seconds >= 0.1}
+    total = took.pop("total", None)
+    if total is None or not took:
+        return []
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
+    return [f"[TIME] The judge took {total:.1f}s ({stages})"]
 
 
 def write_report(path: Path, report: Report) -> None:
