@@ -58,7 +58,7 @@ def host_config(api: Any, spec: Spec) -> dict[str, Any]:
         mem_limit=limits.memory_bytes,
         memswap_limit=limits.memory_bytes,
         nano_cpus=int(limits.cpus * 1e9),
-        shm_size=limits.shm_bytes,
+        shm_size=min(limits.shm_bytes, limits.memory_bytes // 4),  # counts as memory
         init=True,
         ipc_mode="private",
         auto_remove=True,
