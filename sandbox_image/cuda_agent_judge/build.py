@@ -50,7 +50,7 @@ class BuildResult:
     """How a build ended."""
 
     ok: bool
-    library: Path | None
+    extension: Path | None
     """`cuda_extension.so`; None when it failed or there is nothing to build."""
     style: Style
     """How to load it: a `stable` library by torch.ops.load_library, a `pybind` one as the module itself."""
@@ -106,7 +106,7 @@ def build(
         made = _Build(submission, style, toolchain, template, out_dir, started + timeout_s, identity, place, waits)
         with _locked(out_dir, made.deadline):
             library, log, kernels = made.run(clean)
-        outcome = dataclasses.replace(outcome, ok=True, library=library, log=note + log, kernels=tuple(kernels))
+        outcome = dataclasses.replace(outcome, ok=True, extension=library, log=note + log, kernels=tuple(kernels))
     except BuildTimeout as timeout:
         reason = str(timeout) or f"the build took longer than {timeout_s:g} s and was stopped: make the sources smaller"
         outcome = dataclasses.replace(outcome, log=reason, reason=reason, timed_out=True)

@@ -73,7 +73,7 @@ def make_sparse(raw: torch.Tensor, generator: torch.Generator) -> None:
 
 
 def flip_signs(raw: torch.Tensor, seed: int) -> None:
-    """Give a flat floating extent random signs: the only fresh values where get_inputs() has none."""
+    """Give a floating tensor random signs: the only fresh values where get_inputs() has none."""
     if raw.is_floating_point():
         generator = torch.Generator(raw.device).manual_seed(seed)
         bits = torch.randint(0, 2, raw.shape, generator=generator, dtype=torch.int8, device=raw.device)

@@ -134,7 +134,7 @@ class Judgement:
     def build_only(self, sealed: Sealed) -> None:
         """Compile and nothing else."""
         built = self._build(sealed)
-        reason = "the extension is built" if built.library else "there is nothing to build under kernels/"
+        reason = "the extension is built" if built.extension else "there is nothing to build under kernels/"
         self.report = replace(self.report, status="compiled", reason=reason, details=built.log)
 
     def _build(self, sealed: Sealed) -> BuildResult:
@@ -155,8 +155,8 @@ class Judgement:
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
             raise Refused(status, built.reason or "the kernels do not compile", built.log)
-        if session.libraries == "own" and built.library is not None:
-            checking.refuse_vendor_calls(vendor_calls([built.library]))
+        if session.libraries == "own" and built.extension is not None:
+            checking.refuse_vendor_calls(vendor_calls([built.extension]))
         return built
 
     def _open_reference(self) -> None:
@@ -195,9 +195,9 @@ class Judgement:
             with self._phases.stage("calibration"):
                 self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
         library = ""
-        if built.library is not None:
-            library = str(sealed.folder / built.library.name)
-            shutil.copyfile(built.library, library)
+        if built.extension is not None:
+            library = str(sealed.folder / built.extension.name)
+            shutil.copyfile(built.extension, library)
         load = {"library": library, "style": built.style, "source": str(sealed.module)}
         builds = _BUILDS_ITSELF in sealed.module.read_bytes()
         if not builds:

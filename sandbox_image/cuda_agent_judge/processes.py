@@ -244,11 +244,15 @@ def how_ended(status: int) -> str:
 
 def is_running(pid: int) -> bool:
     """Whether a process is there and has not ended yet; one that nobody has waited for holds nothing any more."""
+    return state_of(pid) not in (b"", b"Z", b"X")
+
+
+def state_of(pid: int) -> bytes:
+    """The letter by which the kernel says what a process does (R, S, T, Z, ...); none where there is no process."""
     try:
-        stat = Path("/proc", str(pid), "stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        return Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return b""
 
 
 def kill_descendants(limit_s: float = 10.0, spared: frozenset[int] = frozenset()) -> None:

@@ -30,7 +30,7 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.standing import Standing, packed
 
 _TIMED_AHEAD = 7
-_LEAVE_MUCH = frozenset({Kind.SETUP, Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind.APPRAISE})
+_LEAVE_MUCH = frozenset({Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind.APPRAISE})
 """What frees much that the submission may need. Nothing between timed calls: they would have to ask for it again."""
 
 

@@ -61,9 +61,9 @@ def flip_signs(inputs: Any, seed: int) -> Any:
     def flip(leaf: Any, own_seed: int) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
             return leaf
-        generator = torch.Generator(leaf.device).manual_seed(own_seed)
-        bits = torch.randint(0, 2, leaf.shape, generator=generator, dtype=torch.int8, device=leaf.device)
-        return leaf.abs() * (bits * 2 - 1).to(leaf.dtype)
+        flipped = leaf.clone()
+        drawing.flip_signs(flipped, own_seed)
+        return flipped
 
     return unflatten([flip(leaf, seed + number) for number, leaf in enumerate(leaves)], spec)
 

@@ -10,7 +10,7 @@ import signal
 import time
 from pathlib import Path
 
-from cuda_agent_judge.processes import descendants
+from cuda_agent_judge.processes import descendants, state_of
 
 _SWEEPS = 50
 """A submission that forks faster than so many sweeps find its processes is left to the judge's clock."""
@@ -93,11 +93,7 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def _runs(pid: int) -> bool:
-    try:
-        state = Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
-        return state not in (b"T", b"t", b"Z", b"X")
-    except (OSError, IndexError):
-        return False
+    return state_of(pid) not in (b"", b"T", b"t", b"Z", b"X")
 
 
 def scheduling(pid: int) -> set[tuple[int, int, frozenset[int]]]:

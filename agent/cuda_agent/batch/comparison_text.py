@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from cuda_agent.batch.comparing import MARGIN, Comparison, Rates, Ratios
+from cuda_agent.batch.jobs import first_of
 from cuda_agent.batch.metrics import BASELINES, Estimate
 from cuda_agent.batch.results import Row
 from cuda_agent.batch.tables import table, times
@@ -72,7 +73,4 @@ def _apart(a: Row, b: Row) -> str:
 
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return [f"{what} ({len(names)}): {', '.join(names[:_MOST_LISTED])}{more}"]
+    return [f"{what} ({len(names)}): {first_of(names, _MOST_LISTED)}"] if names else []

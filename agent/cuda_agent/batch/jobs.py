@@ -86,3 +86,9 @@ def _free(wishes: Sequence[str], taken: set[str]) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text).lstrip("._-").rstrip(".-") or "operator"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """List names for a sentence, so many at most, and say how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

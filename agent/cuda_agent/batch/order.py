@@ -7,7 +7,7 @@ from typing import Any
 
 from cuda_agent import __version__
 from cuda_agent.batch.batch_dir import BatchDir, load
-from cuda_agent.batch.jobs import Job, jobs_of, plan
+from cuda_agent.batch.jobs import Job, first_of, jobs_of, plan
 from cuda_agent.batch.listing import Listing
 from cuda_agent.batch.standing import Stand, Tally, chosen, document_of, stand_of
 from cuda_agent.config import Settings
@@ -103,9 +103,8 @@ def _refuse_other_operators(
         (changed, "changed since their runs began (--rerun NAME begins one anew)"),
     ):
         if names:
-            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             raise ConfigError(
-                f"Operators of the batch {str(batch.path)!r} {what}: {', '.join(names[:_MOST_NAMED])}{more};"
+                f"Operators of the batch {str(batch.path)!r} {what}: {first_of(names, _MOST_NAMED)};"
                 " name them as before, or another folder with --batch-dir."
             )
 

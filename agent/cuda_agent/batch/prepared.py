@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cuda_agent.batch.conduct import Means
+from cuda_agent.batch.jobs import first_of
 from cuda_agent.batch.listing import Listing, Selection, find
 from cuda_agent.batch.local import LocalEngine
 from cuda_agent.batch.order import Order
@@ -149,5 +150,4 @@ def _left_out(listing: Listing) -> list[str]:
     left = listing.left_out
     if not left:
         return []
-    more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
-    return [f"left out, for they hold no operator: {', '.join(left[:_MOST_NAMED])}{more}"]
+    return [f"left out, for they hold no operator: {first_of(left, _MOST_NAMED)}"]

@@ -22,7 +22,7 @@ def workspace(folder: Path, files: dict[str, str]) -> Path:
 def number(result: BuildResult) -> int:
     """Call number() of a library, in a process of its own (a loaded library stays)."""
     assert result.ok, result.log
-    code = f"import ctypes; print(ctypes.CDLL({str(result.library)!r}).number())"
+    code = f"import ctypes; print(ctypes.CDLL({str(result.extension)!r}).number())"
     # libtorch is a dependency of every library; python finds it only beside torch.
     environment = {**os.environ, "LD_LIBRARY_PATH": _torch_lib()}
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -44,7 +44,7 @@ def call_scale(result: BuildResult, style: str) -> str:
         "pybind": "sys.path.insert(0, path.rpartition('/')[0]); import cuda_extension as module",
     }[style]
     code = (
-        f"import sys, torch; path = {str(result.library)!r}; {load}; print(module.scale(torch.ones(3), 2.5).tolist())"
+        f"import sys, torch; path = {str(result.extension)!r}; {load}; print(module.scale(torch.ones(3), 2.5).tolist())"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -72,7 +72,7 @@ def test_a_pybind_module_of_its_own_builds_and_runs(tmp_path: Path) -> None:
 
 def test_no_sources_are_nothing_to_build(tmp_path: Path) -> None:
     result = build(workspace(tmp_path, {"model_new.py": "", "kernels/README.md": ""}), tmp_path / "out", target="cpu")
-    assert (result.ok, result.style, result.library) == (True, "none", None)
+    assert (result.ok, result.style, result.extension) == (True, "none", None)
 
 
 def test_only_what_changed_is_compiled_again(tmp_path: Path, bare: Path) -> None:
