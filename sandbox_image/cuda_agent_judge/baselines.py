@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.slowing import slowed
 
 
 class _Compiled(Exception):
@@ -41,9 +42,16 @@ class Baselines:
     """Calls the model as it is and compiled, on the same protocol as the candidate worker."""
 
     def __init__(
-        self, model: torch.nn.Module, runner: Runner, session: Session, values: Callable[[], list[Any]]
+        self,
+        model: torch.nn.Module,
+        runner: Runner,
+        session: Session,
+        values: Callable[[], list[Any]],
+        slower: Mapping[str, float],
     ) -> None:
+        """`values` gives the latest inputs that are no tensors; `slower` is of Defences."""
         self._model = model
+        self._slower = slower
         self._runner = runner
         self._session = session
         self._values = values
@@ -127,7 +135,8 @@ class Baselines:
         pairs = zip(*outputs, strict=True)
         if not all(compare("", a.contiguous(), b.contiguous(), b.contiguous()).ok for a, b in pairs):
             return "its result differs from eager's"
-        self._calls["compile"] = compiled
+        on_gpu = self._session.target == "cuda"
+        self._calls["compile"] = slowed(compiled, self._slower.get("compile", 0.0), on_gpu=on_gpu)
         return ""
 
     def _peak(self, side: str) -> int:

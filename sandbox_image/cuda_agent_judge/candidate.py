@@ -19,10 +19,12 @@ import torch
 
 from cuda_agent_judge import buffers, contract, extension, peeking, policy, recording, sampling, timeline
 from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Inputs, Runner
+from cuda_agent_judge.slowing import slowed
 from cuda_agent_judge.symbols import vendor_calls
 
 _copy, _as_strided, _contiguous = torch.Tensor.copy_, torch.Tensor.as_strided, torch.Tensor.contiguous
@@ -49,7 +51,8 @@ class _Shared:
 class Candidate:
     """Answers the judge's orders; one method a kind of frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, defences: Defences = ALL) -> None:
+        self._defences = defences
         self._cudart: Cudart | None = None
         self._own_modules: list[ModuleType] = []
         self._model: Callable[..., Any] = _nothing
@@ -86,7 +89,7 @@ class Candidate:
         self._state_layout = buffers.Layout.from_json(shared["state"]["layout"])
         self._init = shared["init"]
         inputs = Inputs.from_json(shared["inputs"])
-        self._runner = Runner(inputs, self._shared.slot, self._cudart, shared["sets"])
+        self._runner = Runner(inputs, self._shared.slot, self._cudart, shared["sets"], whole_device=self._defences.sync)
         # So that the judge learns whether it can look into this process at all.
         self._probe = torch.zeros(1)
         return {"probe": self._probe.data_ptr()}
@@ -116,7 +119,8 @@ class Candidate:
         exec(compile(code, source.name, "exec", dont_inherit=True), module.__dict__)
         self._module = self._make_model(module)
         self._load_state(self._module)
-        self._model = self._module
+        share = self._defences.slower.get("submission", 0.0)
+        self._model = slowed(self._module, share, on_gpu=self._cudart is not None)
         return {}
 
     def _make_model(self, module: ModuleType) -> torch.nn.Module:

@@ -1,18 +1,30 @@
 """Correctness: calls on fresh inputs whose outputs, inputs and weights are all held against the reference."""
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from cuda_agent_judge import contract, drawing
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import OutputError
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.workers import Refused, Workers
 
+TIMED_CALL = "a timed call"
+
 
 def new_seed() -> int:
     """A secret seed of the width generators take."""
     return secrets.randbits(63)
+
+
+def seeds(*, fresh: bool) -> Callable[[], int]:
+    """What gives a seed for each call: always a new one or, for a test, always the same."""
+    if fresh:
+        return new_seed
+    same = new_seed()
+    return lambda: same
 
 
 def refuse_vendor_calls(names: list[Any]) -> None:
@@ -33,9 +45,11 @@ def refuse_vendor_calls(names: list[Any]) -> None:
 class Checker:
     """Makes checked calls and keeps the worst error of each output."""
 
-    def __init__(self, workers: Workers, session: Session, shared: dict[str, Any]) -> None:
+    def __init__(self, workers: Workers, session: Session, shared: dict[str, Any], defences: Defences = ALL) -> None:
         self._workers = workers
-        self._held = session.output_lifetime == "held" and not shared["aliasing"]
+        self._defences = defences
+        self.seeds = seeds(fresh=defences.fresh)
+        self._held = session.output_lifetime == "held" and not shared["aliasing"] and defences.lifetime
         self._any_library = session.libraries == "any"
         self._own_only = session.libraries == "own"
         self._shared = shared
@@ -51,7 +65,7 @@ class Checker:
             Refused: a call was wrong.
         """
         for variant in variants:
-            if variant == "native" or self._signed:
+            if variant == "native" or (self._signed and self._defences.fresh):
                 self._checked_call(variant)
 
     def audit(self) -> None:
@@ -106,7 +120,7 @@ class Checker:
             Refused: its form, its values or what it did to its inputs is wrong.
         """
         meta = self._workers.ask_candidate(Kind.LAND, {"which": "current"})
-        said = contract.broken(meta, self._shared["form"], held=self._held)
+        said = contract.broken(meta, self._shared["form"], held=self._held, own=self._defences.alias)
         if said:
             raise Refused("incorrect", said)
         if self._workers.unseen:
@@ -114,12 +128,13 @@ class Checker:
                 "tampering",
                 f"the submission's output could not be read when forward had returned: {self._workers.unseen}",
             )
-        if meta.get("settled") is not True:
+        if self._defences.still and meta.get("settled") is not True:
             raise Refused(
                 "incorrect", "the output still changed after forward had returned; finish all work in forward"
             )
         result = self._workers.ask_reference(Kind.COMPARE)
         self.calls += 1
+        values = values and (self._defences.checked or where != TIMED_CALL)
         if values:
             self._keep(result["errors"])
         if not result["ok"] and (values or "was written to" in result["reason"]):
@@ -140,9 +155,9 @@ class Checker:
             )
 
     def _draw(self, variant: str, *, prepared: bool = False) -> None:
-        body = {"variant": variant, "seed": new_seed(), "prepared": variant if prepared else None}
+        body = {"variant": variant, "seed": self.seeds(), "prepared": variant if prepared else None}
         drawn = self._workers.ask_reference(Kind.DRAW, body)
-        order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": True}
+        order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": self._defences.poison}
         self._workers.ask_candidate(Kind.PREPARE, order)
 
     def _checked_call(self, variant: str) -> None:

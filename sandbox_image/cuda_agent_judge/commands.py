@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_agent_judge import isolation, processes
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.judge import Judgement, empty_report
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import Attached, JudgeEnds, JudgeFault, Roles
@@ -46,8 +47,8 @@ class Request:
     """Seconds by stage that went by before it was carried out."""
 
 
-def execute(request: Request, attached: Attached | None = None) -> Report:
-    """Carry out a request, with a reference worker that stands already where there is one.
+def execute(request: Request, attached: Attached | None = None, defences: Defences = ALL) -> Report:
+    """Carry out a request, with a reference worker that stands already where there is one; it has all `defences`.
 
     Raises:
         JudgeFault: the judge failed.
@@ -56,13 +57,13 @@ def execute(request: Request, attached: Attached | None = None) -> Report:
     folder.chmod(0o755)
     phases = Phases(request.spent)
     try:
-        report = _execute(request, folder, phases, attached)
+        report = _execute(request, folder, phases, attached, defences)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(report, phases=report.phases | {"total": round(time.monotonic() - request.began, 3)})
 
 
-def _execute(request: Request, folder: Path, phases: Phases, attached: Attached | None) -> Report:
+def _execute(request: Request, folder: Path, phases: Phases, attached: Attached | None, defences: Defences) -> Report:
     session = request.session
     final = request.final and request.command == "verdict"
     report = empty_report(request.command, session, final=final, nonce=request.nonce)
@@ -81,8 +82,9 @@ def _execute(request: Request, folder: Path, phases: Phases, attached: Attached 
     if identity is not None and not session.model_shares_uid:
         report = replace(report, isolation="separate-uid")
     on_gpu = session.target == "cuda" and sealed is not None and request.command != "compile"
-    candidate = serve_candidate(identity, isolation.scratch_for(identity, folder), on_gpu=on_gpu)
-    asked = _Asked(request, report, sealed, phases)
+    scratch = isolation.scratch_for(identity, folder)
+    candidate = serve_candidate(identity, scratch, defences, on_gpu=on_gpu)
+    asked = _Asked(request, report, sealed, phases, defences)
     answer = _run(asked, candidate, attached, ipc=True)
     if _SHARING in answer:
         # CUDA IPC does not work everywhere; the parent is as warm as before, so the roles simply start once more.
@@ -105,6 +107,7 @@ class _Asked:
     report: Report
     sealed: Sealed | None
     phases: Phases
+    defences: Defences
 
 
 def _run(
@@ -114,7 +117,7 @@ def _run(
     began = time.monotonic()
     roles = Roles(
         judge=lambda ends: _judge(asked, ends, began, ipc=ipc),
-        reference=attached or serve_reference(session),
+        reference=attached or serve_reference(session, asked.defences),
         candidate=candidate,
     )
     limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
@@ -126,7 +129,7 @@ def _judge(asked: _Asked, ends: JudgeEnds, began: float, *, ipc: bool) -> dict[s
     session, sealed = asked.request.session, asked.sealed
     needed = None if sealed is None else [sealed.folder, *compilers(session.target)]
     builder = None if needed is None else isolation.candidate_identity(needed)
-    judgement = Judgement(session, asked.report, ends, builder, asked.phases, ipc=ipc)
+    judgement = Judgement(session, asked.report, ends, builder, asked.phases, asked.defences, ipc=ipc)
     task = _task(asked.request, sealed, judgement)
     try:
         task()

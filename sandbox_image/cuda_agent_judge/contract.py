@@ -26,16 +26,20 @@ def tensors(output: Any) -> list[torch.Tensor]:
     return [leaf for leaf in _flatten(output)[0] if isinstance(leaf, _Tensor)]
 
 
-def broken(meta: dict[str, Any], expected: dict[str, Any], *, held: bool) -> str:
-    """Say in one sentence what is wrong with an output's form, "" when nothing is."""
+def broken(meta: dict[str, Any], expected: dict[str, Any], *, held: bool, own: bool = True) -> str:
+    """Say in one sentence what is wrong with an output's form, "" when nothing is.
+
+    `held` asks for memory that no output still held uses, `own` for memory that no input or weight uses.
+    """
     if meta.get("tree") != expected["tree"]:
         return f"forward returns {_shape_of(meta.get('tree'))}, the reference returns {_shape_of(expected['tree'])}"
     got, want = meta.get("leaves"), expected["leaves"]
     if not isinstance(got, list) or len(got) != len(want):
         return "forward returns another number of outputs than the reference"
+    asked = [*(("inputs", "weights") if own else ()), *(("previous",) if held else ())]
     for index, (mine, its) in enumerate(zip(got, want, strict=True)):
         name = f"output {index}" if len(want) > 1 else "the output"
-        said = _broken_leaf(name, mine, its, held)
+        said = _broken_leaf(name, mine, its, asked)
         if said:
             return said
     return ""
@@ -86,7 +90,7 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return start, start + elements * tensor.element_size()
 
 
-def _broken_leaf(name: str, mine: Any, its: dict[str, Any], held: bool) -> str:
+def _broken_leaf(name: str, mine: Any, its: dict[str, Any], asked: list[str]) -> str:
     if not isinstance(mine, dict) or mine.get("kind") != its["kind"]:
         return f"{name} is no {its['kind']}; the reference returns one there"
     if its["kind"] == "value":
@@ -99,10 +103,10 @@ def _broken_leaf(name: str, mine: Any, its: dict[str, Any], held: bool) -> str:
             return f"{name} has {word} {mine.get(key)}, the reference's has {its[key]}"
     if mine.get("dense") is not True:
         return f"{name} is not dense (stride 0, gaps or a lazy form); return a tensor that owns every element"
-    return _aliased(name, mine.get("aliases"), its["aliases"], held)
+    return _aliased(name, mine.get("aliases"), its["aliases"], asked)
 
 
-def _aliased(name: str, mine: Any, its: list[str], held: bool) -> str:
+def _aliased(name: str, mine: Any, its: list[str], asked: list[str]) -> str:
     if not isinstance(mine, list):
         return f"{name} was not described"
     words = {
@@ -110,9 +114,9 @@ def _aliased(name: str, mine: Any, its: list[str], held: bool) -> str:
         "weights": "shares memory with a weight; return fresh memory",
         "previous": "uses the memory of the previous output, which is still held; return fresh memory on every call",
     }
-    for kind, said in words.items():
-        if kind in mine and kind not in its and (held or kind != "previous"):
-            return f"{name} {said}"
+    for kind in asked:
+        if kind in mine and kind not in its:
+            return f"{name} {words[kind]}"
     return ""
 
 

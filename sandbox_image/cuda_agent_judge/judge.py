@@ -10,6 +10,7 @@ from typing import Any
 from cuda_agent_judge import battery, checking, compare, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
+from cuda_agent_judge.defences import Defences
 from cuda_agent_judge.isolation import Identity
 from cuda_agent_judge.nvml import watched
 from cuda_agent_judge.phases import Phases
@@ -39,6 +40,7 @@ class Judgement:
         ends: JudgeEnds,
         builder: Identity | None,
         phases: Phases,
+        defences: Defences,
         *,
         ipc: bool,
     ) -> None:
@@ -48,7 +50,8 @@ class Judgement:
         self.report = report
         self._ends = ends
         self._phases = phases
-        self._workers = Workers(ends, session, phases)
+        self._workers = Workers(ends, session, phases, defences)
+        self._defences = defences
         self._idle: list[int] = []
         self._own_folder = ""
         self._builder = builder
@@ -95,7 +98,7 @@ class Judgement:
     def _judge(self, sealed: Sealed, built: BuildResult, *, timed: bool) -> None:
         shared, fds = self._set_up_reference()
         self._load(sealed, built, shared, fds, timed=timed)
-        checker = Checker(self._workers, self._session, shared)
+        checker = Checker(self._workers, self._session, shared, self._defences)
         try:
             with self._phases.stage("battery"):
                 checker.check(battery.FINAL if self.report.final else battery.IN_LOOP)
@@ -193,7 +196,7 @@ class Judgement:
             self._workers.setup_candidate(setup, fds)
         if timed and session.target == "cuda":
             with self._phases.stage("calibration"):
-                self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target).idle_turn)
+                self._idle = idle.calibrate(timing.Timer(self._workers, None, session.target, self._defences).idle_turn)
         library = ""
         if built.extension is not None:
             library = str(sealed.folder / built.extension.name)
@@ -229,7 +232,7 @@ class Judgement:
             compiled = self._workers.ask_reference(Kind.WARM)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
-        timer = timing.Timer(self._workers, checker, self._session.target, self._idle)
+        timer = timing.Timer(self._workers, checker, self._session.target, self._defences, self._idle)
         effort = timing.FINAL if self.report.final else timing.IN_LOOP
         with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
             found = timer.measure(sides, headline, effort)

@@ -23,6 +23,7 @@ from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.appraisal import extended
 from cuda_agent_judge.battery import IN_LOOP, TIMED
 from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.lending import Lent
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.protocol import Kind
@@ -37,8 +38,9 @@ _LEAVE_MUCH = frozenset({Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind
 class Reference:
     """Answers the judge's questions; one method a kind of frame."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, defences: Defences = ALL) -> None:
         self._session = session
+        self._defences = defences
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.OPEN: self._open,
             Kind.SETUP: self._setup,
@@ -167,7 +169,7 @@ class Reference:
     def _stand_up(self, seed: int, phases: Phases) -> Standing:
         if self._standing is None:
             with torch.no_grad():
-                self._standing = Standing(self._session, seed, phases)
+                self._standing = Standing(self._session, seed, phases, self._defences)
         return self._standing
 
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Reference:
     def _fill(self, body: dict[str, Any]) -> dict[str, Any]:
         """Show what was drawn; by then a submission that is timed stands still."""
         self._areas.show(self._stands.drawn.master)
-        self._areas.poison()
+        self._poison()
         self._peeked = []
         self._wide = None
         return {}
@@ -250,7 +252,7 @@ class Reference:
         if not peeking.still_there(self._peeked, stands.learnt.layout.leaves, self._areas.landing):
             reasons.insert(0, "the output still changed after forward had returned; finish all work in forward")
         for index, (mine, its) in enumerate(zip(self._areas.changed_inputs(), stands.learnt.written, strict=True)):
-            if mine and not its:
+            if mine and not its and self._defences.untouched:
                 reasons.insert(0, f"input {index} was written to; inputs must stay as they are")
         self._landed = self._areas.landed_sums()
         return {
@@ -268,8 +270,12 @@ class Reference:
     def _held(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the previous output, landed once more, still is what it was."""
         same = self._landed is None or self._landed == self._areas.landed_sums()
-        self._areas.poison()
+        self._poison()
         return {"ok": same}
+
+    def _poison(self) -> None:
+        if self._defences.poison:
+            self._areas.poison()
 
     def _screen(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether the native answers seen so far could be told from a constant."""

@@ -60,8 +60,12 @@ class Done:
 class Runner:
     """Runs calls on inputs that are refreshed from the shared slot."""
 
-    def __init__(self, inputs: Inputs, slot: torch.Tensor, cudart: Cudart | None, sets: int) -> None:
+    def __init__(
+        self, inputs: Inputs, slot: torch.Tensor, cudart: Cudart | None, sets: int, *, whole_device: bool = True
+    ) -> None:
+        """Without `whole_device` only its own stream is waited for behind a call: in tests alone."""
         self._inputs = inputs
+        self._whole_device = whole_device
         self._cudart = cudart
         self._number = sets
         self.take_memory(slot)
@@ -173,6 +177,10 @@ class Runner:
 
     def _check(self, cudart: Cudart) -> None:
         pending = cudart.last_error()
-        late = cudart.synchronize()
+        late = ""
+        if self._whole_device:
+            late = cudart.synchronize()
+        else:
+            self._stream.synchronize()
         if pending or late:
             raise CallFault(pending or late)

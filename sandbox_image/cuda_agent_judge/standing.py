@@ -17,6 +17,7 @@ from cuda_agent_judge import buffers, compare, contract, drawing, expected, oper
 from cuda_agent_judge.analyze import describe_environment
 from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.drawn import Drawn
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.precision import apply_precision
@@ -52,7 +53,7 @@ class Learnt:
 class Standing:
     """An operator that was loaded and run."""
 
-    def __init__(self, session: Session, seed: int, phases: Phases) -> None:
+    def __init__(self, session: Session, seed: int, phases: Phases, defences: Defences = ALL) -> None:
         """Bring it up; `phases` takes the seconds.
 
         Raises:
@@ -84,7 +85,7 @@ class Standing:
             if self._signed:
                 self._harden(seed)
         self.state = dict(_state_tensors(self.model))
-        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values)
+        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values, defences.slower)
         self.described = self._describe()
         self._wide_model: torch.nn.Module | None = None
         self._has_memory = True

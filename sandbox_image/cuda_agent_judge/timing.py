@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_agent_judge import battery, verdict
-from cuda_agent_judge.checking import Checker, new_seed
+from cuda_agent_judge.checking import TIMED_CALL, Checker, new_seed
+from cuda_agent_judge.defences import Defences
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import TARGET_RATIO, Interval
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
@@ -48,9 +49,16 @@ class Timer:
     """Times sides in rounds."""
 
     def __init__(
-        self, workers: Workers, checker: Checker | None, target: str, candidate_idle: list[int] | None = None
+        self,
+        workers: Workers,
+        checker: Checker | None,
+        target: str,
+        defences: Defences,
+        candidate_idle: list[int] | None = None,
     ) -> None:
         self._workers = workers
+        self._trusting = not defences.clock
+        self._new_seed = checker.seeds if checker is not None else new_seed
         self._idle = candidate_idle or []
         self._checker = checker
         self._on_gpu = target == "cuda"
@@ -65,7 +73,7 @@ class Timer:
         Raises:
             Refused: a timed call of the submission was wrong.
         """
-        found = Measured({side: [] for side in sides}, idle=self._idle)
+        found = Measured({side: [] for side in sides}, trusting=self._trusting, idle=self._idle)
         # The first call of all loads and tunes; the second shows what enqueueing takes.
         enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in sides]
         if self._on_gpu:
@@ -98,14 +106,14 @@ class Timer:
     def _round(self, sides: list[str], found: Measured) -> None:
         order = list(sides)
         self._order.shuffle(order)
-        seed = new_seed()
+        seed = self._new_seed()
         if not self._on_gpu:
             self._draw(seed, with_submission=SUBMISSION in sides, prepared=battery.TIMED)
         done: list[str] = []
         for side in order:
             if self._on_gpu:
                 # The first call after a switch between contexts is slower: it runs on other values and does not count.
-                self._draw(new_seed())
+                self._draw(self._new_seed())
                 self._call(side)
                 self._draw(seed)
             before = self._waited(side)
@@ -123,7 +131,7 @@ class Timer:
     def _turn(self, side: str) -> int:
         """Make one warm call on fresh inputs; returns the time to enqueue it in ns."""
         ready = battery.TIMED if side == SUBMISSION and not self._on_gpu else None
-        self._draw(new_seed(), with_submission=side == SUBMISSION, prepared=ready)
+        self._draw(self._new_seed(), with_submission=side == SUBMISSION, prepared=ready)
         enqueue = self._call(side)[2]
         if side == SUBMISSION:
             self._land(side, twin_known=False)
@@ -189,7 +197,7 @@ class Timer:
         if not twin_known:
             self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
         self._checker.check_previous()
-        self._checker.land(values=True, where="a timed call")
+        self._checker.land(values=True, where=TIMED_CALL)
         if self._workers.turns is not None:
             self._workers.turns.stop_submission()
 

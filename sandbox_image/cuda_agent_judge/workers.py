@@ -12,6 +12,7 @@ import torch
 
 from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault, Cudart
+from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.phases import Phases
@@ -49,11 +50,11 @@ class SharingFault(Exception):
     """The candidate worker cannot open the shared buffers; no submission has been loaded yet."""
 
 
-def serve_reference(session: Session) -> Callable[[Channel], None]:
+def serve_reference(session: Session, defences: Defences = ALL) -> Callable[[Channel], None]:
     """The loop of a reference worker that serves one judgement."""
 
     def serve(channel: Channel) -> None:
-        answer_judge(Reference(session), channel)
+        answer_judge(Reference(session, defences), channel)
 
     return serve
 
@@ -82,7 +83,9 @@ def answer_judge(reference: Reference, channel: Channel) -> bool:
     return sound
 
 
-def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -> Callable[[Channel], None]:
+def serve_candidate(
+    identity: Identity | None, scratch: Path, defences: Defences = ALL, *, on_gpu: bool
+) -> Callable[[Channel], None]:
     """The candidate worker's loop, under a uid of its own where there is one; it may write to `scratch`.
 
     With `on_gpu` it comes up on the GPU at once, while kernels are built.
@@ -99,7 +102,7 @@ def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -
         if on_gpu:
             torch.cuda.init()  # type: ignore[no-untyped-call]
             Cudart().synchronize()
-        candidate = Candidate()
+        candidate = Candidate(defences)
         receive, send = channel.receive, channel.send
         if on_gpu:
             with contextlib.suppress(Exception):  # said when it is set up
@@ -126,13 +129,14 @@ def serve_candidate(identity: Identity | None, scratch: Path, *, on_gpu: bool) -
 class Workers:
     """The judge's side of both channels: an answer, or the reason why there is none."""
 
-    def __init__(self, ends: JudgeEnds, session: Session, phases: Phases) -> None:
+    def __init__(self, ends: JudgeEnds, session: Session, phases: Phases, defences: Defences = ALL) -> None:
         self._ends = ends
         self._phases = phases
         self._told = Kind.SETUP
         self._limit_s = session.call_timeout_s
         self._on_cpu = session.target == "cpu"
         self._can_look = False
+        self._still = defences.still
         self.turns: Turns | None = None
         """Of the two workers, where one can be stopped while the other is timed."""
         self.unseen = ""
@@ -190,7 +194,7 @@ class Workers:
             raise JudgeFault(f"the candidate worker {how} before it loaded anything; its error is on stderr") from error
         if frame.kind is Kind.FAULT:
             raise SharingFault(str(frame.body["sentence"]))
-        if self._on_cpu:
+        if self._on_cpu and self._still:
             pids = self._ends.pids
             self.turns = Turns(pids["reference"], pids["candidate"])
             probe = {"pid": pids["candidate"], "probe": frame.body["probe"]}

@@ -23,6 +23,7 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
         command: str = "verify",
         options: tuple[str, ...] = (),
         kernels: dict[str, str] | None = None,
+        defences: dict[str, Any] | None = None,
         **settings: Any,
     ) -> Answer:
         settings = {"libraries": "any", "call_timeout_s": 30} | settings
@@ -33,6 +34,6 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
             (workspace / "kernels" / name).write_text(text)
         if submission is not None:
             (workspace / "model_new.py").write_text(submission)
-        return invoke(session, workspace, command, tmp_path / "report.json", options)
+        return invoke(session, workspace, command, tmp_path / "report.json", options, defences)
 
     return run

@@ -1,6 +1,7 @@
 """Sessions and submissions as files, and the judge as the process it is."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
 HOME = Path(__file__).resolve().parents[3] / "sandbox_image"
+WEAKENED = Path(__file__).resolve().parent / "weakened.py"
 
 SCALE = """
 import torch
@@ -67,13 +70,25 @@ class Bench:
         return self.sessions[key]
 
 
-def invoke(session: Path, workspace: Path, command: str, report: Path, options: tuple[str, ...] = ()) -> Answer:
-    """Run the judge and read the report it wrote."""
+def invoke(
+    session: Path,
+    workspace: Path,
+    command: str,
+    report: Path,
+    options: tuple[str, ...] = (),
+    defences: dict[str, Any] | None = None,
+) -> Answer:
+    """Run the judge and read the report it wrote; with `defences` some of them are not as they should be."""
     nonce = "a nonce of the caller"
-    line = [sys.executable, "-I", str(HOME), command, "--session", str(session), "--workspace", str(workspace)]
-    done = subprocess.run(
-        [*line, "--report", str(report), "--nonce", nonce, *options], capture_output=True, text=True, check=False
-    )
+    if defences is None:
+        line = [sys.executable, "-I", str(HOME), command, "--session", str(session), "--workspace", str(workspace)]
+        line += ["--report", str(report), "--nonce", nonce, *options]
+        environ = None
+    else:
+        line = [sys.executable, "-I", "-B", str(WEAKENED), str(HOME), json.dumps(defences), command]
+        line += [str(session), str(workspace), str(report), nonce]
+        environ = environment.clean(dict(os.environ))
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environ)
     assert report.exists(), f"no report; exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     read = Report.from_json(report.read_text())
     assert read.nonce == nonce
