@@ -57,9 +57,11 @@ class Settings(BaseModel):
     """What a submission may call: vendor libraries, only its own kernels, anything."""
     output_lifetime: Literal["held", "next-call"] = "held"
     """How long a returned tensor must stay valid."""
+    operator_timeout_s: float = Field(default=300.0, gt=0, lt=86400)
+    """One step of the operator (its import, its constructor, a draw of inputs, a call of forward) may take so long."""
 
 
-_FLAGS = {"time_limit": "time_limit_s"}
+_FLAGS = {"time_limit": "time_limit_s", "operator_timeout": "operator_timeout_s"}
 """Settings that a person knows by another name."""
 
 

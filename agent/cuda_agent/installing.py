@@ -38,6 +38,8 @@ class Rules:
     precision: Literal["tf32", "ieee", "half"] = "tf32"
     libraries: Literal["vendor", "own", "any"] = "vendor"
     output_lifetime: Literal["held", "next-call"] = "held"
+    operator_timeout_s: float = 300.0
+    """Limit of one step of the operator."""
     model_shares_uid: bool = False
     """A model's commands run under the judge's own uid."""
     locks: str | None = None
@@ -54,7 +56,15 @@ class Rules:
     ) -> "Rules":
         """Return the rules of a run; a CPU has no TF32."""
         precision = "ieee" if target == "cpu" else settings.precision
-        return cls(target, precision, settings.libraries, settings.output_lifetime, model_shares_uid, locks)
+        return cls(
+            target,
+            precision,
+            settings.libraries,
+            settings.output_lifetime,
+            settings.operator_timeout_s,
+            model_shares_uid,
+            locks,
+        )
 
 
 def home(state_dir: str) -> str:

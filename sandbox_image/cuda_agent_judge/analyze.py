@@ -16,6 +16,7 @@ from cuda_agent_judge.graph import Graph, trace
 from cuda_agent_judge.operator import Device, Operator, OperatorFault, clone_inputs, load
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.screen import Screening, screen
+from cuda_agent_judge.steps import Steps
 from cuda_agent_judge.toolchain import compiler_versions
 from cuda_agent_judge.trees import flatten, paths
 from cuda_agent_judge.values import Geometry, Json
@@ -24,11 +25,11 @@ SCHEMA = 1
 SEED = 1
 
 
-def analyze(operator_dir: Path, target: Device) -> Report:
+def analyze(operator_dir: Path, target: Device, steps: Steps | None = None) -> Report:
     """The report of `analyze`: `measured` with the analysis, or `operator_error` with one sentence."""
     environment = describe_environment(target)
     try:
-        operator = load(operator_dir)
+        operator = load(operator_dir, steps)
         screening = screen(operator, target, SEED)
         if screening.fault:
             raise OperatorFault(screening.fault)
@@ -53,7 +54,9 @@ def describe(operator: Operator, target: Device, screening: Screening) -> dict[s
     Raises:
         OperatorFault: the operator fails now.
     """
-    found = traced(operator.make_model(target), clone_inputs(operator.get_inputs(SEED, target)))
+    model, inputs = operator.make_model(target), clone_inputs(operator.get_inputs(SEED, target))
+    with operator.steps.step("forward, while its operations are recorded,"):
+        found = traced(model, inputs)
     degenerate = [screening.degenerate] if screening.degenerate else []
     return {
         "schema": SCHEMA,

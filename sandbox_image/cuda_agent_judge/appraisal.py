@@ -19,6 +19,7 @@ from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.roofline import need_of
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.steps import Steps
 
 Ready = Callable[[], Call]
 MAX_OPERATIONS = 12
@@ -57,24 +58,29 @@ def appraise_here(
     return appraise(session, analysis, ready, again=again)
 
 
-def extended(report: Report, session: Session) -> Report:
+def extended(report: Report, session: Session, steps: Steps) -> Report:
     """The report of `analyze` with what the operator costs on this device."""
     if report.analysis is None:
         return report
-    made = performance(session.target, _appraise_anew(session, report.analysis), {}, headline="")
+    made = performance(session.target, _appraise_anew(session, report.analysis, steps), {}, headline="")
     made["lines"] = performance_text(made)
     return replace(report, performance=made)
 
 
-def _appraise_anew(session: Session, analysis: Mapping[str, Any]) -> dict[str, Any]:
+def _appraise_anew(session: Session, analysis: Mapping[str, Any], steps: Steps) -> dict[str, Any]:
     apply_precision(session.effective_precision)
     try:
-        loaded = operator.load(session.operator_dir)
+        loaded = operator.load(session.operator_dir, steps)
         model = loaded.make_model(session.target)
         inputs = operator.clone_inputs(loaded.get_inputs(SEED, session.target))
     except (operator.OperatorFault, *_FAULTS) as error:
         return _unknown(error)
-    return appraise(session, analysis, lambda: lambda: operator.call(model, inputs))
+
+    def call() -> Any:
+        with steps.step("forward, while its operations are timed,"):
+            return operator.call(model, inputs)
+
+    return appraise(session, analysis, lambda: call)
 
 
 def _unknown(error: Exception) -> dict[str, Any]:

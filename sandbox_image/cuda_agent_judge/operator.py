@@ -11,13 +11,14 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 import torch
 
+from cuda_agent_judge.steps import Steps
 from cuda_agent_judge.trees import flatten, unflatten
 
 FILE = "model.py"
@@ -36,6 +37,8 @@ class Operator:
 
     directory: Path
     module: ModuleType
+    steps: Steps = field(default_factory=Steps)
+    """What its code is run in."""
 
     def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of Model, from get_init_inputs() where there is one.
@@ -46,7 +49,7 @@ class Operator:
         function = getattr(self.module, "get_init_inputs", None)
         if function is None:
             return [], {}
-        with _blamed("get_init_inputs()", self.directory):
+        with self._step("get_init_inputs()"):
             given = function()
         return _split_init_inputs(self.module.Model, given)
 
@@ -62,7 +65,7 @@ class Operator:
             made: torch.nn.Module = self.module.Model(*args, **kwargs)
             return made
 
-        with _blamed("the constructor of Model, called with get_init_inputs(),", self.directory, device):
+        with self._step("the constructor of Model, called with get_init_inputs(),", device):
             model: torch.nn.Module = _on_device(construct, device, seed)
             return model.to(device).eval()
 
@@ -72,7 +75,7 @@ class Operator:
         Raises:
             OperatorFault: get_inputs fails.
         """
-        with _blamed("get_inputs()", self.directory, device):
+        with self._step("get_inputs()", device):
             given = _on_device(self.module.get_inputs, device, seed)
             leaves, spec = flatten(given)
             moved = unflatten([_to(leaf, device) for leaf in leaves], spec)
@@ -87,7 +90,7 @@ class Operator:
             OperatorFault: forward fails, or nothing it returns is a tensor.
         """
         device: Device = "cuda" if any(_on_cuda(leaf) for leaf in flatten(inputs)[0]) else "cpu"
-        with _blamed("forward", self.directory, device), torch.no_grad():
+        with self._step("forward", device), torch.no_grad():
             result = call(model, inputs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in flatten(result)[0]):
             raise OperatorFault(
@@ -95,6 +98,13 @@ class Operator:
                 "tuple or dict that holds one"
             )
         return result
+
+    @contextlib.contextmanager
+    def _step(self, what: str, device: Device = "cpu") -> Iterator[None]:
+        with self.steps.step(what), _blamed(what, self.directory, device):
+            yield
+            if device == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                torch.cuda.synchronize()  # a kernel that fails or never ends belongs to the step that launched it
 
     def forward_names(self) -> list[str]:
         """Names of forward's parameters, without self, *args and **kwargs."""
@@ -106,8 +116,8 @@ class Operator:
         return [p.name for p in parameters if p.kind in (*named, inspect.Parameter.KEYWORD_ONLY)]
 
 
-def load(directory: Path) -> Operator:
-    """Import the operator in `directory`.
+def load(directory: Path, steps: Steps | None = None) -> Operator:
+    """Import the operator in `directory`; all of its code is run in `steps`.
 
     Raises:
         OperatorFault: it does not import, or Model or get_inputs is missing.
@@ -121,7 +131,8 @@ def load(directory: Path) -> Operator:
         raise OperatorFault(f"{FILE} is not text in UTF-8 ({error}): save it as UTF-8") from error
     module = ModuleType(MODULE)
     module.__file__ = str(path)
-    with _blamed("", directory), _importable(directory):
+    steps = steps or Steps()
+    with steps.step("the import"), _blamed("", directory), _importable(directory):
         # Compiled here, so that no stale bytecode is read and none is left beside the operator.
         sys.modules[MODULE] = module
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
@@ -132,7 +143,7 @@ def load(directory: Path) -> Operator:
         raise OperatorFault(
             f"{FILE} defines no function get_inputs(): add one that returns the list of forward's arguments"
         )
-    return Operator(directory, module)
+    return Operator(directory, module, steps)
 
 
 def call(model: torch.nn.Module, inputs: list[Any] | dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.standing import Standing, packed
+from cuda_agent_judge.steps import Steps
 
 _TIMED_AHEAD = 7
 _LEAVE_MUCH = frozenset({Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind.APPRAISE})
@@ -56,6 +57,7 @@ class Reference:
             Kind.LEAVE: self._leave,
         }
         self.fds: tuple[int, ...] = ()
+        self.steps = Steps(session.operator_timeout_s)
         self._standing: Standing | None = None
         self._ahead: Ahead | None = None
         self._lent: Lent | None = None
@@ -169,7 +171,7 @@ class Reference:
     def _stand_up(self, seed: int, phases: Phases) -> Standing:
         if self._standing is None:
             with torch.no_grad():
-                self._standing = Standing(self._session, seed, phases, self._defences)
+                self._standing = Standing(self._session, seed, phases, self._defences, self.steps)
         return self._standing
 
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -294,6 +296,6 @@ class Reference:
         return {"changed": [name for name, it in zip(self._stands.state, changed, strict=True) if it]}
 
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Screen and trace the operator: a command of its own."""
-        report = analyze(self._session.operator_dir, self._session.target)
-        return {"report": json.loads(extended(report, self._session).to_json())}
+        found = analyze(self._session.operator_dir, self._session.target, self.steps)
+        report = extended(found, self._session, self.steps)
+        return {"report": json.loads(report.to_json())}

@@ -30,6 +30,8 @@ class Session:
     call_timeout_s: float = 60.0
     """Limit of one call of the submission, its import included."""
     build_timeout_s: float = 600.0
+    operator_timeout_s: float = 300.0
+    """Limit of one step of the operator: its import, its constructor, a draw of inputs, a call of forward."""
     model_shares_uid: bool = False
     """A model's commands run under the judge's own uid: no uid of a submission keeps it from the judge's files then."""
     locks: Path | None = None
@@ -107,6 +109,7 @@ def load(path: Path) -> Session:
         output_lifetime=_choice(raw, "output_lifetime", get_args(OutputLifetime), "held"),
         call_timeout_s=_seconds(raw, "call_timeout_s", 60.0),
         build_timeout_s=_seconds(raw, "build_timeout_s", 600.0),
+        operator_timeout_s=_seconds(raw, "operator_timeout_s", 300.0),
         model_shares_uid=_choice(raw, "model_shares_uid", (False, True), False),
         locks=_folder(raw, "locks"),
     )

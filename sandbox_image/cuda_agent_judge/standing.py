@@ -23,6 +23,7 @@ from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.runner import Runner
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.steps import Steps
 
 _FURTHER, _FURTHER_S = 14, 3.0
 """Draws, and seconds for them, after two answers that are alike."""
@@ -53,8 +54,10 @@ class Learnt:
 class Standing:
     """An operator that was loaded and run."""
 
-    def __init__(self, session: Session, seed: int, phases: Phases, defences: Defences = ALL) -> None:
-        """Bring it up; `phases` takes the seconds.
+    def __init__(
+        self, session: Session, seed: int, phases: Phases, defences: Defences = ALL, steps: Steps | None = None
+    ) -> None:
+        """Bring it up; `phases` takes the seconds, and the operator's code runs in `steps`.
 
         Raises:
             OperatorFault: the operator cannot be judged.
@@ -69,7 +72,7 @@ class Standing:
                 self.cudart.synchronize()
             apply_precision(session.effective_precision)
         with phases.stage("operator"):
-            self.operator = loaded = operator.load(session.operator_dir)
+            self.operator = loaded = operator.load(session.operator_dir, steps)
             self.model = loaded.make_model(device, seed)
         with phases.stage("draw"):
             self.drawn = Drawn(lambda seed: loaded.get_inputs(seed, device), seed, self.cudart)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +15,12 @@ from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.phases import Phases
-from cuda_agent_judge.processes import JudgeEnds, JudgeFault, is_running
+from cuda_agent_judge.processes import JudgeEnds, JudgeFault, end_process
 from cuda_agent_judge.protocol import Channel, Frame, Kind, PeerLate, PeerLost, ProtocolFault
 from cuda_agent_judge.reference import Reference
 from cuda_agent_judge.report import Status
 from cuda_agent_judge.session import Session
+from cuda_agent_judge.steps import Waiting
 from cuda_agent_judge.turns import Turns
 
 _REFERENCE_LIMIT_S = 900.0
@@ -62,7 +62,7 @@ def serve_reference(session: Session, defences: Defences = ALL) -> Callable[[Cha
 def answer_judge(reference: Reference, channel: Channel) -> bool:
     """Answer until the judge closes its end; returns whether every answer was one."""
     sound = True
-    with contextlib.suppress(PeerLost):
+    with reference.steps.told(lambda name: channel.send(Kind.STEP, {"name": name})), contextlib.suppress(PeerLost):
         while True:
             frame = channel.receive()
             try:
@@ -133,6 +133,7 @@ class Workers:
         self._ends = ends
         self._phases = phases
         self._told = Kind.SETUP
+        self._waiting = Waiting(session.operator_timeout_s)
         self._limit_s = session.call_timeout_s
         self._on_cpu = session.target == "cpu"
         self._can_look = False
@@ -158,10 +159,15 @@ class Workers:
             JudgeFault: the worker broke.
         """
         began = time.monotonic()
+        limit_s = self._waiting.limit_s if self._told is Kind.GO else _REFERENCE_LIMIT_S
         try:
-            frame = self._ends.reference.receive(_REFERENCE_LIMIT_S)
+            while (frame := self._ends.reference.receive(began + limit_s - time.monotonic())).kind is Kind.STEP:
+                self._waiting.hear(str(frame.body["name"]))
         except PeerLate as error:
-            raise Refused("operator_error", f"the operator did not finish within {_REFERENCE_LIMIT_S:g} s") from error
+            end_process(self._ends.pids["reference"], _LEAVE_LIMIT_S)  # nobody is to have the device beside it
+            raise Refused(
+                "operator_error", f"{self._waiting.at(self._told)} did not end within {limit_s:g} s"
+            ) from error
         except PeerLost as error:
             raise self._reference_lost() from error
         self._phases.part(self._told.name.lower(), time.monotonic() - began)
@@ -267,11 +273,7 @@ class Workers:
 
         What fails here is not said: the judgement is over, and whatever is left of it is ended soon after.
         """
-        pid, end = self._ends.pids["candidate"], time.monotonic() + _LEAVE_LIMIT_S
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-        while is_running(pid) and time.monotonic() < end:
-            time.sleep(0.002)
+        end_process(self._ends.pids["candidate"], _LEAVE_LIMIT_S)
         if self._on_cpu:
             return
         with contextlib.suppress(PeerLost, PeerLate, ProtocolFault):
@@ -280,6 +282,9 @@ class Workers:
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
+        if sentence := self._waiting.overrun(how, _UNKNOWN):
+            end_process(self._ends.pids["reference"], _LEAVE_LIMIT_S)
+            return Refused("operator_error", sentence)
         if self._told is Kind.ANALYZE and how not in (_BY_A_FAULT_OF_OURS, _UNKNOWN):
             # Nothing but the operator ran there: what ends its own process cannot be judged.
             return Refused("operator_error", f"the operator's process {how} when it was run for the first time")

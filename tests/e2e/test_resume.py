@@ -16,17 +16,27 @@ from cuda_agent.runs import travel
 from cuda_agent.trajectory import Forked, MessageAdded, Observation, Resumed, RunStarted, SnapshotTaken, TurnEnded
 
 SLEEP = f"sleep 302.{100000 + os.getpid()}"
+BACKGROUND = f"echo half done; sleep 303.{100000 + os.getpid()}"
+ENDED = "echo quite done"
 UNKNOWN = "Interrupted, state unknown"
 
 
-def bash(text: str) -> dict[str, Any]:
-    return {"name": "Bash", "arguments": {"command": text, "description": "x"}}
+def bash(text: str, **more: Any) -> dict[str, Any]:
+    return {"name": "Bash", "arguments": {"command": text, "description": "x", **more}}
 
 
 SCRIPT = [
-    {"calls": [bash("mkdir -p kernels/deep; cd kernels/deep; export MARK=7; printf one > ../k.cpp")]},
+    {
+        "calls": [
+            bash(ENDED, run_in_background=True),
+            bash(BACKGROUND, run_in_background=True),
+            bash("mkdir -p kernels/deep; cd kernels/deep; export MARK=7; printf one > ../k.cpp"),
+            bash("until grep -q half ~/../jobs/2.log && [ ! -e ~/../jobs/1.job ]; do sleep 0.05; done; true"),
+            bash("true"),
+        ]
+    },
     {"calls": [bash("printf two > ../k.cpp; echo begun > ../begun"), bash(SLEEP), bash("echo never > never")]},
-    {"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp ../begun; ls')]},
+    {"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp ../begun ~/../jobs/earlier-1.log; ls')]},
     {"gave_up": "seen enough"},
 ]
 OTHER = [{"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp; ls ..')]}, {"gave_up": "seen enough too"}]
@@ -125,6 +135,24 @@ def test_dangling_calls_were_answered_as_unknown_and_none_ran_again(
     assert "never" not in found["call-3-1"]
 
 
+def messages(run: Path) -> list[str]:
+    return [
+        one.content for one in read(run / "trajectory.jsonl") if isinstance(one, MessageAdded) and one.role == "user"
+    ]
+
+
+def test_the_model_is_told_of_background_commands_that_are_gone_and_reads_what_they_printed(
+    killed: Killed, resumed: subprocess.CompletedProcess[str]
+) -> None:
+    assert not running(BACKGROUND.partition("; ")[2])
+    [told] = [text for text in messages(killed.run) if "background" in text]
+    first, job = told.splitlines()
+    assert first.startswith("What ran in the background does not run any more")
+    assert job.startswith(f"- job 2: `{BACKGROUND}`, its output until then is in /")
+    assert job.endswith("/jobs/earlier-1.log")
+    assert "half done" in answers(killed.run)["call-3-1"]
+
+
 def test_files_stay_as_they_were_and_the_shell_is_where_it_was(
     killed: Killed, resumed: subprocess.CompletedProcess[str]
 ) -> None:
@@ -160,6 +188,11 @@ def test_a_fork_goes_on_from_the_middle_in_a_workspace_of_its_own(killed: Killed
     assert not (killed.run / "workspace").exists()
     document = killed.document(forked)
     assert document["stop"] == {"reason": "gave_up", "detail": "seen enough too"}
+
+
+def test_the_model_of_a_fork_is_told_that_background_commands_do_not_run_there(killed: Killed, forked: Path) -> None:
+    [told] = [text for text in messages(forked) if "background" in text]
+    assert f"\n- job 2: `{BACKGROUND}`, its output " in told  # its log is there as long as the parent's directory is
 
 
 def test_both_know_of_each_other(killed: Killed, forked: Path) -> None:

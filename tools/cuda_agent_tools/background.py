@@ -4,6 +4,7 @@ They see the session's directory, variables and functions as they are at their s
 with the sandbox at the latest, because `Sandbox.exec` leaves nothing behind.
 """
 
+import re
 import shlex
 import threading
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from cuda_agent_tools.sandbox import ExecResult, Sandbox, SandboxError
 
 LIMIT_S = 86_400.0
 """A background command is killed after a day; the run's own time limit comes earlier."""
+_BEGUN = re.compile(r"^\[job (\d+) runs in the background; its output goes to (.+?)\. `jobs` lists", re.MULTILINE)
+_ENDED = re.compile(r"^\[background job \d+ .*; its output is in (.+)\]$", re.MULTILINE)
 START_S = 10.0
 """How long to wait until a command that was started says its process id."""
 
@@ -113,3 +116,20 @@ class Jobs:
         finally:
             job.started.set()
             job.ended.set()
+
+
+def begun_in(answer: str) -> list[tuple[int, str]]:
+    """Return number and log of each command that this answer to a call says runs in the background."""
+    return [(int(number), _unquoted(log)) for number, log in _BEGUN.findall(answer)]
+
+
+def ended_in(answer: str) -> list[str]:
+    """Return the logs of those that it says have ended."""
+    return [_unquoted(log) for log in _ENDED.findall(answer)]
+
+
+def _unquoted(word: str) -> str:
+    try:
+        return shlex.split(word)[0]
+    except (ValueError, IndexError):  # no text of ours
+        return word

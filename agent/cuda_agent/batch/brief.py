@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cuda_agent.batch.metrics import BASELINES, FAST_P, Metrics
 from cuda_agent.batch.results import Category
-from cuda_agent.batch.tables import APART, Group, cost, counted, duration, percent, times
+from cuda_agent.batch.tables import APART, Group, cost, counted, duration, passed, percent, times
 from cuda_agent_judge.report import side_name
 
 
@@ -18,7 +18,7 @@ def _group(group: Group) -> list[str]:
     apart = [f"{one.by_category[name]} {name.value}" for name in APART if one.by_category[name]]
     operators = f"{counted(one.operators, 'operator')}, {one.by_category[Category.COUNTED]} counted"
     lines = [f"{group.model}, {group.level}: {operators}{f' ({", ".join(apart)})' if apart else ''}"]
-    lines.append(f"  right kernel        {percent(one.passed)}")
+    lines.append(f"  right kernel        {passed(one)}")
     lines += [line for baseline in BASELINES for line in _against(one, baseline)]
     used = [counted(one.attempts, "attempt"), f"{one.failures} failed by the machinery"]
     used += [f"{one.input_tokens + one.output_tokens} tokens", cost(one.cost_usd, bool(one.cost_unknown))]

@@ -9,7 +9,7 @@ from cuda_agent.batch.order import rules_of
 from cuda_agent.config import Settings
 
 PROGRAM = (sys.executable, "-m", "cuda_agent")
-_FLAGS = {"time_limit_s": "--time-limit"}
+_FLAGS = {"time_limit_s": "--time-limit", "operator_timeout_s": "--operator-timeout"}
 _BY_ENVIRONMENT = {"image": "CUDA_AGENT_IMAGE"}
 
 

@@ -22,8 +22,10 @@ class Pairing:
 
     pairs: tuple[tuple[Row, Row], ...]
     """Both counted."""
+    at_limit: tuple[tuple[Row, Row], ...]
+    """Both ended at the hardware's limit, without a right kernel."""
     apart: tuple[tuple[Row, Row], ...]
-    """Both have it, but one of them at least does not count it."""
+    """Both have it, but one of them at least does not count it, at the limit or for another reason."""
     other: tuple[tuple[Row, Row], ...]
     """The same name for another operator."""
     only_a: tuple[Row, ...]
@@ -93,7 +95,12 @@ def pair(a: Sequence[Row], b: Sequence[Row]) -> Pairing:
     names_a = {key(row) for row in a}
     return Pairing(
         pairs=tuple((one, two) for one, two in same if _counts(one) and _counts(two)),
-        apart=tuple((one, two) for one, two in same if not (_counts(one) and _counts(two))),
+        at_limit=tuple((one, two) for one, two in same if _at_limit(one) and _at_limit(two)),
+        apart=tuple(
+            (one, two)
+            for one, two in same
+            if not (_counts(one) and _counts(two)) and not (_at_limit(one) and _at_limit(two))
+        ),
         other=tuple((one, two) for one, two in both if one.sha256 != two.sha256),
         only_a=tuple(row for row in a if key(row) not in in_b),
         only_b=tuple(row for row in b if key(row) not in names_a),
@@ -102,6 +109,10 @@ def pair(a: Sequence[Row], b: Sequence[Row]) -> Pairing:
 
 def _counts(row: Row) -> bool:
     return row.category is Category.COUNTED
+
+
+def _at_limit(row: Row) -> bool:
+    return row.category is Category.AT_LIMIT
 
 
 def _faster(row: Row, baseline: str) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from cuda_agent.batch.comparing import MARGIN, Comparison, Rates, Ratios
 from cuda_agent.batch.jobs import first_of
 from cuda_agent.batch.metrics import BASELINES, Estimate
-from cuda_agent.batch.results import Row
-from cuda_agent.batch.tables import table, times
+from cuda_agent.batch.results import Category, Row
+from cuda_agent.batch.tables import outcome, table, times
 from cuda_agent_judge.report import side_name
 
 _MOST_LISTED = 10
@@ -65,11 +65,19 @@ def _rest(one: Comparison) -> list[str]:
     lines = _listed("Only A has", [row.operator for row in pairing.only_a])
     lines += _listed("Only B has", [row.operator for row in pairing.only_b])
     lines += _listed("The same name for another operator", [row.operator for row, _ in pairing.other])
+    lines += _listed("At the hardware's limit in both", [row.operator for row, _ in pairing.at_limit])
     return lines + _listed("Not counted in both", [_apart(*rows) for rows in pairing.apart])
 
 
 def _apart(a: Row, b: Row) -> str:
-    return f"{a.operator} ({a.category.value} / {b.category.value})"
+    return f"{a.operator} ({_standing(a, b)} / {_standing(b, a)})"
+
+
+def _standing(row: Row, other: Row) -> str:
+    """Beside one that ended because no kernel can win, what the other made of the operator is of interest."""
+    if row.category is Category.COUNTED and other.category is Category.AT_LIMIT:
+        return outcome(row)
+    return row.category.value
 
 
 def _listed(what: str, names: Sequence[str]) -> list[str]:

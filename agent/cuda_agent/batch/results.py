@@ -14,12 +14,16 @@ from cuda_agent.batch.standing import Tally, document_of
 from cuda_agent.batch.trail import account_of
 
 _PASSED = frozenset({"win", "tie", "slower"})
+_AT_LIMIT = "at_hardware_limit"
+"""Why such a run stops, and what results.csv has for its status."""
 
 
 class Category(StrEnum):
     """Whether a job says something about the model."""
 
     COUNTED = "counted"
+    AT_LIMIT = "at hardware limit"
+    """The judge measured that no kernel can win, and the run ended so before there was a right one."""
     NOT_COUNTED = "not counted"
     """The operator's own result says too little (it is constant, say) to tell a right kernel from a wrong one."""
     UNUSABLE = "unusable"
@@ -173,6 +177,8 @@ def _ending(document: Mapping[str, Any], job: Job, tally: Tally | None, verdict:
     found = {"stop": str(stop.get("reason", "")), "message": str(stop.get("detail", ""))}
     if not document.get("result") and verdict.get("status") == "not_counted":
         return {**found, "category": Category.NOT_COUNTED, "message": str(verdict.get("reason"))}
+    if not document.get("result") and found["stop"] == _AT_LIMIT:
+        return {**found, "category": Category.AT_LIMIT}
     return {**found, "category": Category.COUNTED}
 
 
@@ -236,7 +242,8 @@ def _cells(row: Row) -> dict[str, Any]:
             ratios |= {f"speedup_{name}": one.median}
             ratios |= {f"speedup_{name}_low": one.low, f"speedup_{name}_high": one.high}
     return {
-        **{key: getattr(row, key) for key in ("job", "operator", "level", "model", "stop", "status", "bound", "turns")},
+        **{key: getattr(row, key) for key in ("job", "operator", "level", "model", "stop", "bound", "turns")},
+        "status": _AT_LIMIT if row.category is Category.AT_LIMIT else row.status,
         **{
             key: getattr(row, key)
             for key in ("cost_usd", "input_tokens", "output_tokens", "work_s", "attempts", "cpu_s")

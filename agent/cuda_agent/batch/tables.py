@@ -8,7 +8,7 @@ from cuda_agent.batch.metrics import BASELINES, FAST_P, Estimate, Metrics, metri
 from cuda_agent.batch.results import Category, Ratio, Row
 from cuda_agent_judge.report import side_name
 
-APART = (Category.NOT_COUNTED, Category.UNUSABLE, Category.INFRASTRUCTURE, Category.OPEN)
+APART = (Category.AT_LIMIT, Category.NOT_COUNTED, Category.UNUSABLE, Category.INFRASTRUCTURE, Category.OPEN)
 _MOST_MESSAGE = 200
 OVERALL = "all"
 POOLED = "all, pooled"
@@ -67,7 +67,17 @@ def conditions(rows: Sequence[Row], settings: Mapping[str, Any], source: str) ->
     isolation = _common([row.isolation for row in ruled]) or "no verdict yet"
     device = _common([row.device for row in rows if row.device])
     parts = [f"Rules: {rules}", f"isolation: {isolation}", f"device: {device}" if device else ""]
-    return "; ".join(part for part in (*parts, f"operators: {source}") if part) + "."
+    return "; ".join(part for part in (*parts, f"operators: {source}") if part) + "." + _left_out(rows)
+
+
+def _left_out(rows: Sequence[Row]) -> str:
+    number = sum(row.category is Category.AT_LIMIT for row in rows)
+    if not number:
+        return ""
+    return (
+        f" Left out of every rate: {counted(number, 'operator')} at the hardware's limit, where the judge measured"
+        " that no kernel can win and the run ended before there was a right one."
+    )
 
 
 def summary_tables(groups: Sequence[Group], below: str) -> str:
@@ -83,7 +93,7 @@ def operator_table(rows: Sequence[Row], below: str) -> str:
     head += ["submission ms", "what bounds it", "turns", "cost", "time", "stopped"]
     lines = [
         [
-            *(_cell(row.operator), *([_cell(row.model)] if several else []), row.level, _outcome(row)),
+            *(_cell(row.operator), *([_cell(row.model)] if several else []), row.level, outcome(row)),
             *(_ratio(row.over_compile), _ratio(row.over_eager)),
             *(f"{row.latency_ms['submission']:.4g}" if "submission" in row.latency_ms else "", _cell(row.bound)),
             *(str(row.turns or ""), cost(row.cost_usd or 0.0, row.cost_usd is None), duration(row.work_s)),
@@ -122,13 +132,13 @@ def counted(number: int, what: str) -> str:
 
 
 def _rates(groups: Sequence[Group]) -> list[str]:
-    head = ["model", "level", "operators", "counted", "pass"]
+    head = ["model", "level", "operators", "counted", Category.AT_LIMIT.value, "pass"]
     head += [f"faster than {side_name(name)}" for name in BASELINES]
     head += [f"speedup over {side_name(name)}" for name in BASELINES]
     lines = [
         [
             *(_cell(group.model), group.level, str(group.numbers.operators), str(group.numbers.counted)),
-            percent(group.numbers.passed),
+            *(str(group.numbers.by_category[Category.AT_LIMIT]), passed(group.numbers)),
             *(percent(group.numbers.faster[name]) for name in BASELINES),
             *(times(group.numbers.speedup[name]) for name in BASELINES),
         ]
@@ -201,6 +211,15 @@ def _explained(groups: Sequence[Group]) -> str:
     return "\n".join(notes) + "\n"
 
 
+def passed(one: Metrics) -> str:
+    """Show the share with a right kernel, and how many operators it leaves out because no kernel can win there."""
+    left_out = one.by_category[Category.AT_LIMIT]
+    if not left_out:
+        return percent(one.passed)
+    share = f"{percent(one.passed)}, " if one.passed else ""
+    return f"{share}{one.correct} of {one.counted}, {left_out} at the limit"
+
+
 def percent(one: Estimate | None, *, interval: bool = True) -> str:
     """Show a share, with its interval."""
     if one is None:
@@ -218,7 +237,8 @@ def times(one: Estimate | None) -> str:
     return f"{one.value:.2f}x{inside}"
 
 
-def _outcome(row: Row) -> str:
+def outcome(row: Row) -> str:
+    """Say what became of an operator, in a word or two."""
     if row.category is not Category.COUNTED:
         return row.category.value
     return (row.status + ("" if row.final else " (loop)")) if row.correct else "no right kernel"

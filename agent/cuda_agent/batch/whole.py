@@ -30,7 +30,7 @@ class Outcome:
         if self.ending.end is End.PAUSED or Category.INFRASTRUCTURE in categories:
             return 3
         won = [row.won for row in self.results.rows if row.category is Category.COUNTED]
-        return 0 if all(won) and not categories & {Category.UNUSABLE, Category.OPEN} else 1
+        return 0 if all(won) and not categories & {Category.UNUSABLE, Category.OPEN, Category.AT_LIMIT} else 1
 
 
 def carry_out(

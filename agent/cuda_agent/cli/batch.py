@@ -44,6 +44,7 @@ def batch(
     precision: options.Precision = None,
     libraries: options.Libraries = None,
     output_lifetime: options.OutputLifetime = None,
+    operator_timeout_s: options.OperatorTimeout = None,
     plain: options.Plain = False,
     as_json: options.AsJson = False,
 ) -> int:

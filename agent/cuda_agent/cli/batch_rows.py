@@ -155,5 +155,6 @@ def ended_line(job: Job, verdict: Verdict, document: Mapping[str, Any] | None, *
     headline = result.get("headline", "compile")
     one = (result.get("speedup") or {}).get(headline)
     loop = "" if result.get("final") else " in the loop"
-    said = f"{result['status']}{loop}, {one['median']:.3g}x over {side_name(headline)}" if one else "no right kernel"
+    none = "no kernel can win" if stop == "at hardware limit" else "no right kernel"
+    said = f"{result['status']}{loop}, {one['median']:.3g}x over {side_name(headline)}" if one else none
     return f"{job.name}: {said} ({stop}, {turns})"

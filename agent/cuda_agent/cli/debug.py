@@ -43,6 +43,7 @@ def debug(
     precision: options.Precision = None,
     libraries: options.Libraries = None,
     output_lifetime: options.OutputLifetime = None,
+    operator_timeout_s: options.OperatorTimeout = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Step through a run: it stops before every tool call. `help` at its prompt lists the commands."""

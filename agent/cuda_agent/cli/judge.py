@@ -25,6 +25,7 @@ def judge(
     precision: options.Precision = None,
     libraries: options.Libraries = None,
     output_lifetime: options.OutputLifetime = None,
+    operator_timeout_s: options.OperatorTimeout = None,
     as_json: options.AsJson = False,
 ) -> int:
     """Build, check and time a submission as a final verdict does. Exit codes: 0 win, 1 any other verdict, 2 usage."""

@@ -66,6 +66,14 @@ OutputLifetime = Annotated[
     Literal["held", "next-call"] | None,
     typer.Option(help="Whether outputs must stay valid as long as held or until the next call. (default: held)"),
 ]
+OperatorTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--operator-timeout",
+        metavar="SECONDS",
+        help="What one step of the operator may take: its import, constructor, inputs, forward. (default: 300)",
+    ),
+]
 Plain = Annotated[
     bool,
     typer.Option("--plain", help="Print plain lines, no live view. (always so without a terminal or with NO_COLOR)"),

@@ -1,7 +1,7 @@
 """Where a run begins: anew, or where another process left it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 from cuda_agent.llm.model import Message, ToolCall
+from cuda_agent.loop.background import Running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.operators import Operator, digest
 from cuda_agent.run_dir import RunDir
@@ -33,6 +34,10 @@ class Past:
     """How many replies the model of this name, as it stands in the settings, gave since it took over."""
     workspaces: tuple[str, ...]
     """Every path that the workspace had so far, oldest first."""
+    background: tuple[Running, ...] = ()
+    """What the model takes for running in the background; nothing of it is left."""
+    logs: Mapping[str, bytes] = field(default_factory=dict)
+    """What such commands printed, by their logs' paths, where that is still there."""
     shell_state: bytes | None = None
     """The shell's state as the last command left it, where that is still there; a snapshot has that of a turn's end."""
 

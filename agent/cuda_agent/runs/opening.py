@@ -1,12 +1,13 @@
 """The first moments of a run in its sandbox: files for a new one, everything as it was for one that goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from cuda_agent.files import replace
 from cuda_agent.installing import Rules, write_files
 from cuda_agent.judging import is_submission_file
 from cuda_agent.loop.agent import Agent
+from cuda_agent.loop.background import Running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.operators import Operator
 from cuda_agent.prompting import Prompts, task_context
@@ -96,11 +97,29 @@ class Opening:
         rebuilt = last_turn if self._rebuilt and memory.in_flight is not None else None
         if self._lost or rebuilt is not None:
             agent.say(prompts.nudge("resumed", turn=rebuilt, lost=list(self._lost)))
+        if self._past.background:
+            logs = self._kept_logs(self._past.logs)
+            agent.say(background_gone(prompts, self._past.background, logs))
+
+    def _kept_logs(self, found: Mapping[str, bytes]) -> dict[str, str]:
+        """Put what background commands had printed where the model finds it; return the new paths by the old ones."""
+        places = {log: f"{self._sandbox.state_dir}/jobs/earlier-{n}.log" for n, log in enumerate(found, 1)}
+        for log, place in places.items():
+            self._sandbox.write(place, found[log])
+        return places
 
     def _template(self) -> dict[str, bytes]:
         workspace = self._sandbox.workspace
         files = {**_own_files(self._beginning.operator), **tree(workspace_template())}
         return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
+
+
+def background_gone(prompts: Prompts, jobs: Sequence[Running], logs: Mapping[str, str]) -> str:
+    """Return what the model is told of commands that do not run any more; `logs` is where each one's output is now."""
+    told = [
+        {"number": job.number, "command": job.line, "former": job.log, "log": logs.get(job.log, "")} for job in jobs
+    ]
+    return prompts.nudge("background", jobs=told)
 
 
 def _own_files(operator: Operator) -> dict[str, bytes]:

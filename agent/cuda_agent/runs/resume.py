@@ -14,6 +14,7 @@ from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 from cuda_agent.history import History, mend, read_history
 from cuda_agent.llm.model import Model
+from cuda_agent.loop.background import Running, running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.loop.recall import Recall, recall
 from cuda_agent.loop.stop import Limits
@@ -96,6 +97,7 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
     memory = found.memory()
     sandboxes = [event for event in history.events if isinstance(event, SandboxStarted)]
     last = sandboxes[-1] if sandboxes else None
+    gone = running(memory.messages)
     return Past(
         events=len(history.events),
         notices=notices,
@@ -104,6 +106,8 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         turn=max(found.turns, default=0),
         replies=_replies(history),
         workspaces=tuple(one.workspace for one in sandboxes),
+        background=gone,
+        logs=_logs_left(gone, last) if last and last.kind == "local" else {},
         shell_state=_shell_left(run, last) if last and last.kind == "local" else None,
     )
 
@@ -118,6 +122,17 @@ def _shell_left(run: RunDir, last: SandboxStarted) -> bytes | None:
         files.replace(run.shell_left, left)
         return left
     return run.shell_left.read_bytes() if run.shell_left.exists() else None
+
+
+def _logs_left(gone: tuple[Running, ...], last: SandboxStarted) -> dict[str, bytes]:
+    """Return what a dead process's background commands printed; its directory goes when the next sandbox is made."""
+    inside = f"{last.state_dir}/"
+    found = {
+        job.log: left_behind(Path(last.state_dir), job.log.removeprefix(inside))
+        for job in gone
+        if job.log.startswith(inside)
+    }
+    return {log: data for log, data in found.items() if data is not None}
 
 
 def _replies(history: History) -> dict[str, int]:

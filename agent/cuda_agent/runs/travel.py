@@ -11,9 +11,13 @@ from typing import Any
 from cuda_agent import files
 from cuda_agent.errors import ConfigError
 from cuda_agent.history import History, mend, read_history
+from cuda_agent.loop.background import running
+from cuda_agent.prompting import Prompts
+from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, load_document, refuse_existing
 from cuda_agent.runs.beginning import relocated
 from cuda_agent.runs.models import check
+from cuda_agent.runs.opening import background_gone
 from cuda_agent.runs.resume import recalled, settings_of
 from cuda_agent.runs.session import Session
 from cuda_agent.trajectory import Forked, Rewound, RunStarted, SandboxStarted, Silent, Trajectory, TurnEnded, line
@@ -63,6 +67,8 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     session.workspace.snapshots.reset(turn)
     with run.best_kept_aside(left):
         session.agent.restore(memory)
+    if gone := running(memory.messages):
+        session.agent.say(background_gone(Prompts(prompts_dir()), gone, {job.log: job.log for job in gone}))
     return lost
 
 

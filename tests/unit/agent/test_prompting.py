@@ -144,6 +144,12 @@ NUDGES: dict[str, dict[str, Any]] = {
     "repeat": {"count": 4, "tool": "Bash"},
     "cut_off": {},
     "polish": {"speedup": "2x", "turns_left": 3},
+    "background": {
+        "jobs": [
+            {"number": 1, "command": "make", "former": "", "log": "/state/jobs/earlier-1.log"},
+            {"number": 2, "command": "python sweep.py", "former": "/state/jobs/2.log", "log": ""},
+        ]
+    },
     "resumed": {"turn": 7, "lost": ["'a' was not kept (over 8 MB)"]},
 }
 
@@ -153,6 +159,7 @@ def test_every_nudge_has_its_values_in_sentences_of_their_own() -> None:
     for name, values in NUDGES.items():
         text = Prompts(prompts_dir()).nudge(name, **values)
         said = [one for value in values.values() for one in (value if isinstance(value, list) else [value])]
+        said = [part for one in said for part in (one.values() if isinstance(one, dict) else [one])]
         assert all(str(value) in text for value in said)
         assert not re.search(r"[.!?][A-Z]|\.\.|\n\n\n|  ", text), text
 

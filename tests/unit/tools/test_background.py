@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cuda_agent.sandbox.local import LocalSandbox
+from cuda_agent_tools.background import begun_in, ended_in
 from cuda_agent_tools.bash import Bash
 
 Run = Callable[..., str]
@@ -14,6 +15,7 @@ def start(bash: Run, command: str) -> tuple[str, str]:
     said = bash(command, run_in_background=True)
     found = re.search(r"output goes to (\S+)\. .*`kill (\d+)`", said)
     assert found, said
+    assert [log for _, log in begun_in(said)] == [found[1]]
     return found[2], found[1]
 
 
@@ -41,10 +43,9 @@ def test_a_job_goes_on_after_its_call_and_its_output_is_in_a_log(bash: Run) -> N
     _, log = start(bash, "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; echo three >&2; exit 4")
     assert "[job" not in bash("echo meanwhile")
     wait_for(lambda: bash(f"cat {log}") == "one")
-    assert (
-        told_of_end(bash, "touch go")
-        == f"(no output)\n[background job 1 ended with exit code 4; its output is in {log}]"
-    )
+    said = told_of_end(bash, "touch go")
+    assert said == f"(no output)\n[background job 1 ended with exit code 4; its output is in {log}]"
+    assert ended_in(said) == [log]
     assert bash(f"cat {log}") == "one\ntwo\nthree"
     assert bash("true") == "(no output)"  # said once
 

@@ -112,6 +112,8 @@ class Run:
             return self.stopped("done", "target_reached", 0, best=status)
         if word == "degenerate":
             self.add("verdict", turn=self.turn, report=self.report("not_counted", final=False))
+        if word in ("limit", "limit_tie"):
+            return self.stopped("done", "at_hardware_limit", 1, best="tie" if word == "limit_tie" else "")
         if word == "refused":
             return self.stopped("done", "refused", 1)
         return self.stopped("done", "gave_up", 1)
@@ -147,7 +149,8 @@ class Run:
 
     def stopped(self, status: str, reason: str, code: int, *, kind: str = "", best: str = "") -> int:
         self.add("stopped", turn=self.turn, reason=reason)
-        stop = {"reason": reason, "detail": "the key is dead" if kind else "", **({"kind": kind} if kind else {})}
+        detail = {"at_hardware_limit": "no kernel can win by 5 % here"}.get(reason, "the key is dead" if kind else "")
+        stop = {"reason": reason, "detail": detail, **({"kind": kind} if kind else {})}
         result = self.report(best, final=True) if best else None
         print(json.dumps(self.save(status, code, stop, result)))
         return code

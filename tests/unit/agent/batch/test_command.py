@@ -26,9 +26,15 @@ def test_a_run_is_told_every_setting_so_that_it_chooses_nothing_itself() -> None
     assert words[:4] == ("cuda-agent", "optimize", "/ops/op.py", "--run-dir=/b/runs/op")
     assert {"--model=vendor/name", "--max-turns=7", "--time-limit=60.5", "--python=/py", "--polish=0"} <= set(words)
     known = {f"--{name.replace('_', '-')}" for name in inspect.signature(optimize).parameters}
-    known |= {"--time-limit", "--json"}
+    known |= {"--time-limit", "--operator-timeout", "--json"}
     assert {word.partition("=")[0] for word in words[3:]} - known == set()
-    said = {word.partition("=")[0] for word in words} | {"--time-limit-s", "--image", "--operator", "--gpu"}
+    said = {word.partition("=")[0] for word in words} | {
+        "--time-limit-s",
+        "--operator-timeout-s",
+        "--image",
+        "--operator",
+        "--gpu",
+    }
     unset = {f"--{key.replace('_', '-')}" for key, value in given.model_dump().items() if value is None}
     assert {f"--{name.replace('_', '-')}" for name in Settings.model_fields} - said - unset == set()
 

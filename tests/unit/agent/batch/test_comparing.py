@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from tests.unit.agent.batch.rows import row
 
@@ -31,6 +33,22 @@ def test_only_what_counts_in_both_is_compared_and_the_rest_is_named() -> None:
                   "B is ahead (1): both 1.50x"):  # fmt: skip
         assert words in text
     assert text.count("A: rules.\nB: rules.") == 2
+
+
+def test_what_ended_at_the_hardwares_limit_is_compared_with_nothing_and_named() -> None:
+    limit: Any = {"category": Category.AT_LIMIT}
+    a = [row("both", 2.0), row("neither", **limit), row("beaten", **limit), row("failed"), row("open", **limit)]
+    b = [row("both", 3.0), row("neither", **limit), row("beaten", 1.2), row("failed", **limit),
+         row("open", category=Category.OPEN)]  # fmt: skip
+    found = compare(a, b)
+    assert [one.operator for one, _ in found.pairing.pairs] == ["both"]
+    assert found.passed is not None
+    assert (found.passed.a, found.passed.b) == (1.0, 1.0)
+    text = comparison_text(found, "one", "two", [])
+    assert "At the hardware's limit in both (1): neither" in text
+    for words in ("beaten (at hardware limit / win)", "failed (no right kernel / at hardware limit)",
+                  "open (at hardware limit / open)"):  # fmt: skip
+        assert words in text
 
 
 def test_operators_of_the_same_name_are_paired_by_their_path() -> None:

@@ -1,5 +1,6 @@
 """What becomes of the jobs of a batch, whatever their runs do."""
 
+import csv
 import json
 import os
 import signal
@@ -28,6 +29,8 @@ FAULTS = {
     "refused": (Category.COUNTED, 1, ""),
     "degenerate": (Category.NOT_COUNTED, 1, ""),
     "tie": (Category.COUNTED, 1, ""),
+    "limit": (Category.AT_LIMIT, 1, "no kernel can win by 5 % here"),
+    "limit_tie": (Category.COUNTED, 1, ""),
 }
 
 
@@ -42,11 +45,38 @@ def test_each_fault_is_counted_for_what_it_is_and_the_healthy_ones_do_not_hear_o
     assert [does for does, (_, _, words) in FAULTS.items() if words not in found[does.split()[0]].message] == []
     assert (outcome.ending.end, outcome.exit_code) == (End.DONE, 3)
     overall = json.loads((field.batch / "batch.json").read_text())["results"][0]
-    # Wins, a tie and a refusal count; what crashed, died or could not be used does not.
+    # Wins, ties and a refusal count; what crashed, died or could not be used does not, nor what nobody could win.
     assert overall["by_category"] == {
-        "counted": 6, "not counted": 1, "unusable": 1, "infrastructure": 3, "open": 0
+        "counted": 7, "at hardware limit": 1, "not counted": 1, "unusable": 1, "infrastructure": 3, "open": 0
     }  # fmt: skip
-    assert (overall["counted"], overall["correct"], overall["failures"]) == (6, 5, 11)
+    assert (overall["counted"], overall["correct"], overall["failures"]) == (7, 6, 11)
+
+
+def test_operators_that_no_kernel_can_win_stand_apart_in_every_table_and_move_no_rate(field: Field) -> None:
+    field.lay(one="win", two="tie", three="refused")
+    before = field.carry_out(workers=3)
+    field.lay(four="limit")
+    after = field.carry_out(workers=3)
+    rates = [
+        (found.passed, found.faster, found.fast_p) for found in (o.results.groups[0].numbers for o in (before, after))
+    ]
+    assert rates[0] == rates[1]
+    assert after.exit_code == 1
+    text = (field.batch / "results.md").read_text()
+    assert "2 of 3, 1 at the limit |" in text
+    assert "At hardware limit (1):\n- four: no kernel can win by 5 % here" in text
+    assert text.count("Left out of every rate: 1 operator at the hardware's limit") == 4
+    assert "2 of 3, 1 at the limit" in after.results.summary
+    table = {one["job"]: one for one in csv.DictReader((field.batch / "results.csv").read_text().splitlines())}
+    assert (table["four"]["category"], table["four"]["status"]) == ("at hardware limit", "at_hardware_limit")
+    assert table["four"]["correct"] == "0"
+
+
+def test_a_batch_in_which_no_kernel_can_win_says_so_and_did_not_reach_its_targets(field: Field) -> None:
+    field.lay(one="limit")
+    outcome = field.carry_out()
+    assert outcome.exit_code == 1
+    assert "right kernel        0 of 0, 1 at the limit" in outcome.results.summary
 
 
 def test_a_run_that_writes_nothing_any_more_is_ended(field: Field) -> None:

@@ -13,7 +13,7 @@ from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError, OperatorError
 from cuda_agent.history import read, read_history
 from cuda_agent.llm.model import Reply
-from cuda_agent.llm.scripted import Entry, ScriptedModel
+from cuda_agent.llm.scripted import Entry, Request, ScriptedModel
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.operators import load
 from cuda_agent.run_dir import RunDir, load_document
@@ -124,6 +124,44 @@ def test_one_can_go_back_to_the_very_beginning_and_in_the_middle_of_a_turn(
 
     run = driven([version(3), version(4)], drive)
     assert travel.turns(run.path) == (0, 1)
+
+
+def in_the_background(command: str) -> Reply:
+    return calls(call("Bash", "b", command=command, run_in_background=True))
+
+
+def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_are_gone(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    waiting = "echo $$ > waiting; echo here; sleep 1000"
+
+    def drive(session: Session) -> None:
+        take(session, 1)
+        assert not background_messages(session)
+        take(session, 2)
+        travel.go_to(session, 2)
+        [said] = background_messages(session)
+        assert f"\n- job 1: `{waiting}`, its output until then is in {session.sandbox.state_dir}/jobs/1.log" in said
+        assert "`sleep 2000`" not in said  # of a time that no longer counts
+        assert take(session, 1)[0].splitlines()[0] == "gone"
+        travel.go_to(session, 3)
+        assert background_messages(session) == [said]  # once
+        travel.go_to(session, 0)
+        assert not background_messages(session)
+        session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
+
+    checks = calls(call("Bash", "look", command="kill -0 $(cat waiting) 2>/dev/null && echo runs || echo gone"))
+    later = in_the_background("sleep 2000")
+    script: list[Entry] = [in_the_background(waiting), version(3), lambda asked: checks if told(asked) else later, checks]
+    driven(script, drive)
+
+
+def told(asked: Request) -> bool:
+    return any(one.content.startswith("What ran in the background") for one in asked.messages)
+
+
+def background_messages(session: Session) -> list[str]:
+    return [one.content for one in session.agent.messages if one.content.startswith("What ran in the background")]
 
 
 @pytest.mark.parametrize("turn", [-1, 3, 99])

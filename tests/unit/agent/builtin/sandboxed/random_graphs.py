@@ -1,4 +1,4 @@
-"""Drawn operators of tiny tensors, by name: a module and its inputs. Runs with the sandbox's Python."""
+"""Thirty drawn operators of tiny tensors, by name: a module and its inputs. Runs with the sandbox's Python."""
 
 from bench.drawn_operators import draw
 
@@ -9,4 +9,4 @@ def made(seed):
     return names["Model"](), names["get_inputs"]()
 
 
-CASES = {f"drawn{seed}": made(seed) for seed in range(20)}
+CASES = {f"drawn{seed}": made(seed) for seed in range(30)}

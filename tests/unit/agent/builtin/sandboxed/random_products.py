@@ -1,4 +1,4 @@
-"""Twenty drawn operators with products of matrices, of tiny tensors. Runs with the sandbox's Python."""
+"""Thirty drawn operators with products of matrices, of tiny tensors. Runs with the sandbox's Python."""
 
 from bench.drawn_products import draw_products
 
@@ -9,4 +9,4 @@ def made(seed):
     return names["Model"](), names["get_inputs"]()
 
 
-CASES = {f"drawn{seed}": made(seed) for seed in range(20)}
+CASES = {f"drawn{seed}": made(seed) for seed in range(30)}
