@@ -19,6 +19,7 @@ from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.drawn import Drawn
+from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.runner import Runner
@@ -53,7 +54,14 @@ class Learnt:
 class Standing:
     """An operator that was loaded and run."""
 
-    def __init__(self, session: Session, seed: int, phases: Phases, defences: Defences = ALL) -> None:
+    def __init__(
+        self,
+        session: Session,
+        seed: int,
+        phases: Phases,
+        defences: Defences = ALL,
+        cache: MachineCache | None = None,
+    ) -> None:
         """Bring it up; `phases` takes the seconds.
 
         Raises:
@@ -85,7 +93,7 @@ class Standing:
             if self._signed:
                 self._harden(seed)
         self.state = dict(_state_tensors(self.model))
-        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values, defences.slower)
+        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values, defences.slower, cache)
         self.described = self._describe()
         self._wide_model: torch.nn.Module | None = None
         self._has_memory = True
