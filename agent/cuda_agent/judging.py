@@ -91,6 +91,11 @@ class Judge:
         """
         return self._ask(["analyze"], timeout_s, on_output)
 
+    def keep(self, *, timeout_s: float) -> None:
+        """Have the baseline compiled into the machine's cache, where it is not there yet; nothing depends on it."""
+        argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), "keep", "--session", self._session]
+        self._sandbox.exec(argv, cwd=self._sandbox.workspace, timeout_s=timeout_s)
+
     def verdict(
         self,
         *,

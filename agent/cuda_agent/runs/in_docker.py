@@ -11,6 +11,7 @@ from cuda_agent.errors import ConfigError
 from cuda_agent.files import DiskError
 from cuda_agent.judging import serve_command
 from cuda_agent.runs.place import Place, chosen_lines
+from cuda_agent.sandbox.cache import volume
 from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.container import Container, Spec
 from cuda_agent.sandbox.docker.copying import copy_workspace
@@ -80,10 +81,11 @@ def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *,
         PYTHON,
         name,
         False,
-        chosen_lines(sandbox, f"target {name}: {why}", gpu if cuda else None, locks),
+        chosen_lines(sandbox, f"target {name}: {why}", gpu if cuda else None, locks.note),
         image=image.id,
         gpu=gpu.uuid if cuda and gpu else "",
         locks=locks.path,
+        cache=volume(os.environ),
         judge_home=JUDGE_HOME,
     )
 
@@ -123,7 +125,14 @@ def entered(place: Place, *, workspace: Path) -> Iterator[tuple[DockerSandbox, D
     try:
         orphans.remove(engine)
         gpus = (place.gpu,) if place.gpu else ()
-        spec = Spec(place.image, limits(engine.info()), run=workspace.parent.name, gpus=gpus, locks=place.locks)
+        spec = Spec(
+            place.image,
+            limits(engine.info()),
+            run=workspace.parent.name,
+            gpus=gpus,
+            locks=place.locks,
+            cache=place.cache,
+        )
         container = Container(engine, spec)
         cuda = place.target == "cuda"
         model = DockerSandbox(container, MODEL, cuda=cuda, extra_env={SOCKET_VARIABLE: JUDGE_SOCKET})
