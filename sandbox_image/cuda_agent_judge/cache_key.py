@@ -4,6 +4,7 @@ What is kept under it is still looked up by Inductor's own keys: this one keeps 
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import importlib.metadata
 import json
@@ -23,43 +24,60 @@ _LAYOUT = 1
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What code is compiled for, and with."""
+
+    device: str
+    """A GPU's model, or a processor's with its instructions; "" where the driver does not say."""
+    cores: int
+    torch: str
+    triton: str
+    python: str
+    compiler: str
+
+    @classmethod
+    def of(cls, target: toolchain.Target) -> "Surroundings":
+        """Of this process."""
+        return cls(
+            _device(target),
+            len(os.sched_getaffinity(0)),
+            _version("torch"),
+            _version("triton"),
+            platform.python_version(),
+            toolchain.host_compiler(),
+        )
+
+
+@dataclass(frozen=True)
 class Keys:
     """Digests of what is judged here."""
 
     operator: str
-    """The session's operator under its rules on this device."""
+    """The session's operator under its rules in these surroundings."""
     device: str
-    """The device, whatever the operator."""
+    """The device under this torch, whatever the operator."""
 
 
-def keys_of(session: Session) -> Keys | None:
-    """The keys of a session; None where the driver does not name the GPU."""
-    device = _device(session.target)
-    if not device:
-        return None
-    facts = {
-        "layout": _LAYOUT,
+def keys_of(session: Session, around: Surroundings) -> Keys:
+    """The keys of a session."""
+    device = {"layout": _LAYOUT, "device": around.device, "cores": around.cores, "torch": around.torch}
+    operator = {
+        "files": _files(session.operator_dir),
         "target": session.target,
-        "device": device,
-        "cores": len(os.sched_getaffinity(0)),
-        "torch": _version("torch"),
-    }
-    return Keys(_digest(facts | _code_facts(session)), _digest(facts))
-
-
-def _code_facts(session: Session) -> dict[str, Any]:
-    files = {
-        path.relative_to(session.operator_dir).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in session.operator_dir.rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
-    return {
-        "operator": files,
         "precision": session.effective_precision,
-        "python": platform.python_version(),
-        "triton": _version("triton"),
-        "compiler": toolchain.host_compiler(),
+        **dataclasses.asdict(around),
     }
+    return Keys(_digest(device | operator), _digest(device))
+
+
+def cpu_name() -> str:
+    """As the kernel gives it."""
+    return _of_cpu("model name") or platform.machine()
+
+
+def _files(folder: Path) -> dict[str, str]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def _digest(facts: dict[str, Any]) -> str:
@@ -75,11 +93,6 @@ def _device(target: toolchain.Target) -> str:
         return ""
     with contextlib.closing(device):
         return device.name()
-
-
-def cpu_name() -> str:
-    """As the kernel gives it."""
-    return _of_cpu("model name") or platform.machine()
 
 
 def _of_cpu(what: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_agent_judge import isolation
-from cuda_agent_judge.cache_key import Keys, keys_of
+from cuda_agent_judge.cache_key import Keys, Surroundings, keys_of
 from cuda_agent_judge.guarded import Untrusted, check_file, check_folder, check_levels, copy_tree, is_read_only, size_of
 from cuda_agent_judge.session import Session
 
@@ -65,23 +65,40 @@ class MachineCache:
         """Copy the operator's code to `into`, which is not there yet; says whether there was any."""
         if into.exists() or not self.has_code:
             return False
-        home, new = self._home, into.with_name(f"{into.name}.{os.getpid()}")
+        new = into.with_name(f"{into.name}.{os.getpid()}")
         try:
-            before = check_folder(home)
-            check_file(home / _ABOUT)
-            about = json.loads((home / _ABOUT).read_bytes())
-            new.parent.mkdir(parents=True, exist_ok=True)
-            copy_tree(home / _CODE, new, LARGEST_BYTES)
-            _relocate(new, str(about["made_in"]), str(into))
-            if os.lstat(home).st_ino != before.st_ino:
-                return False  # it was removed meanwhile, and the copy may have holes
+            with self._standing() as home:
+                check_file(home / _ABOUT)
+                about = json.loads((home / _ABOUT).read_bytes())
+                new.parent.mkdir(parents=True, exist_ok=True)
+                copy_tree(home / _CODE, new, LARGEST_BYTES)
+                _relocate(new, str(about["made_in"]), str(into))
             new.rename(into)
+        except FileNotFoundError:
+            return False
         except (OSError, ValueError, KeyError, TypeError, Untrusted) as fault:
             self._note("used", fault)
             return False
         finally:
             shutil.rmtree(new, ignore_errors=True)
         return True
+
+    @contextlib.contextmanager
+    def _standing(self) -> Iterator[Path]:
+        """The operator's folder for the length of a `with` block.
+
+        Raises:
+            FileNotFoundError: it was removed meanwhile, and what was read of it may have holes.
+            Untrusted: it is not this user's alone.
+        """
+        check_folder(self._home)
+        held = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            yield self._home
+            if not os.path.samestat(os.fstat(held), os.lstat(self._home)):
+                raise FileNotFoundError
+        finally:
+            os.close(held)
 
     def put(self, code: Path) -> None:
         """Keep the operator's code, in the place of what was kept of it."""
@@ -158,11 +175,11 @@ class MachineCache:
 
     def _shrink(self) -> None:
         """Remove what was used last the longest ago until the rest is within the limit, and what nobody finished."""
-        folders = [entry for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False)]
-        for entry in folders:
+        entries = [entry for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False)]
+        for entry in entries:
             if entry.name.startswith(_UNFINISHED) and time.time() - entry.stat().st_mtime > _ABANDONED_S:
                 shutil.rmtree(entry.path, ignore_errors=True)
-        kept = [entry for entry in folders if not entry.name.startswith(_UNFINISHED)]
+        kept = [entry for entry in entries if not entry.name.startswith(_UNFINISHED)]
         total = 0
         for entry in sorted(kept, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
             total += size_of(Path(entry.path))
@@ -183,12 +200,12 @@ def opened(session: Session, *, alone: bool = False) -> tuple[MachineCache | Non
         read_only = is_read_only(session.cache)
         if not (read_only or alone or _are_apart(session)):
             raise Untrusted("what runs under the judge's own user could write to it")
-        keys = keys_of(session)
-        if keys is None:
+        around = Surroundings.of(session.target)
+        if not around.device:
             raise Untrusted("the driver does not name the GPU")
     except (Untrusted, OSError) as fault:
         return None, f"the machine's cache is not used: {fault}"
-    return MachineCache(session.cache, keys, writable=not read_only), ""
+    return MachineCache(session.cache, keys_of(session, around), writable=not read_only), ""
 
 
 def is_kept(session: Session) -> bool:
