@@ -1,7 +1,6 @@
 """Fills the machine's cache before a model runs its first command, where the run's own judge may only read it."""
 
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import JudgeError
@@ -10,8 +9,8 @@ from cuda_agent.installing import Rules
 from cuda_agent.judging import Judge
 from cuda_agent.operators import Operator
 from cuda_agent.runs.place import Place
+from cuda_agent.runs.sandboxes import opened
 from cuda_agent.runs.scratch import scratch
-from cuda_agent.sandbox.local import LocalSandbox
 from cuda_agent_tools.sandbox import SandboxError
 
 LIMIT_S = 300.0
@@ -26,16 +25,9 @@ def keep_baseline(place: Place, operator: Operator, settings: Settings) -> None:
     if not place.cache_inside(model=True) or place.may_fill_cache(model=True):
         return
     with suppress(SandboxError, JudgeError, DiskError), ExitStack() as stack:
-        state = stack.enter_context(scratch())
-        local = LocalSandbox(
-            workspace=state / "workspace",
-            state_dir=state,
-            python=Path(place.python),
-            extra_env={"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {},
-            confinement=place.confinement,
-            shared=[path for path in (place.locks, place.cache) if path],
-        )
-        judge = Judge(stack.enter_context(local), python=place.python)
+        workspace = stack.enter_context(scratch()) / "workspace"
+        inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=True))
+        judge = Judge(inside.trusted, python=place.python)
         judge.install(operator, Rules.of(settings, place.target, locks=place.locks_inside, cache=place.cache))
         limit_s = LIMIT_S if settings.time_limit_s is None else min(LIMIT_S, settings.time_limit_s)
         judge.keep(timeout_s=limit_s)

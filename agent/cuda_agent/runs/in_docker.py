@@ -52,17 +52,21 @@ def choose_docker(settings: Settings, *, asked: bool) -> Place | str:
     there = state(image)
     if image is not None and there == "ready":
         if not on_this_machine:
-            return place_in(image, None, settings, Locks(str(PLACES[0])), asked=asked)
+            return place_in(image, None, settings, Locks(str(PLACES[0])), asked=asked, cache=volume(os.environ))
         gpu = None if settings.target == "cpu" else chosen(listed(), os.environ, settings.gpu)
-        return place_in(image, gpu, settings, find_locks(os.environ), asked=asked)
+        return place_in(image, gpu, settings, find_locks(os.environ), asked=asked, cache=volume(os.environ))
     if asked:
         problem = "is not there" if there == "missing" else "was built by another version"
         raise ConfigError(f"The image {settings.image!r} of the sandbox {problem}: run {BUILD}.")
     return "" if there == "missing" else f" (not docker: its image is of another version; {BUILD})"
 
 
-def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *, asked: bool) -> Place | str:
+def place_in(
+    image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *, asked: bool, cache: str = ""
+) -> Place | str:
     """Return the place that an image makes with this GPU, or why it is none where nobody asked for it.
+
+    `cache` is the volume of what the machine's judges keep.
 
     Raises:
         ConfigError: it was asked for, and the target is not there.
@@ -85,7 +89,7 @@ def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *,
         image=image.id,
         gpu=gpu.uuid if cuda and gpu else "",
         locks=locks.path,
-        cache=volume(os.environ),
+        cache=cache,
         judge_home=JUDGE_HOME,
     )
 

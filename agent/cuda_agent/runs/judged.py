@@ -31,7 +31,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
         workspace = stack.enter_context(scratch()) / "workspace"
-        inside = stack.enter_context(opened(place, workspace=workspace, model=False))
+        inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=place.may_fill_cache(model=False)))
         stack.callback(signals.shield)
         client = Judge(inside.trusted, python=place.python, judge_home=place.judge_home)
         cache = place.cache_inside(model=False)

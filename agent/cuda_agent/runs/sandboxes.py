@@ -30,8 +30,8 @@ class Opened:
 
 
 @contextmanager
-def opened(place: Place, *, workspace: Path, model: bool = True) -> Iterator[Opened]:
-    """Start the sandbox for the length of a `with` block; a `model` runs commands in it, or the host alone.
+def opened(place: Place, *, workspace: Path, writes_cache: bool = False) -> Iterator[Opened]:
+    """Start the sandbox for the length of a `with` block; the machine's cache can be read there or written to.
 
     Raises:
         SandboxError: it could not be started.
@@ -39,11 +39,10 @@ def opened(place: Place, *, workspace: Path, model: bool = True) -> Iterator[Ope
     if place.kind == "docker":
         from cuda_agent.runs.in_docker import entered  # imports the client library
 
-        with entered(place, workspace=workspace) as (inner, trusted, service):
-            yield Opened(inner, trusted, service.start)
+        with entered(place, workspace=workspace) as (model, trusted, service):
+            yield Opened(model, trusted, service.start)
         return
-    cache = [found] if (found := place.cache_inside(model=model)) else []
-    only_read = not place.may_fill_cache(model=model)
+    locks, cache = ([path] if path else [] for path in (place.locks, place.cache))
     with scratch() as state:
         local = LocalSandbox(
             workspace=workspace,
@@ -53,8 +52,8 @@ def opened(place: Place, *, workspace: Path, model: bool = True) -> Iterator[Ope
             | {SOCKET_VARIABLE: f"{state}/{SOCKET}"}
             | ({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {}),
             confinement=place.confinement,
-            shared=[place.locks] * bool(place.locks) + ([] if only_read else cache),
-            shown=cache if only_read else [],
+            shared=[*locks, *(cache if writes_cache else [])],
+            shown=[] if writes_cache else cache,
         )
         command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
         service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}", restarts=0)

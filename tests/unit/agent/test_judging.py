@@ -67,6 +67,7 @@ def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: J
         "output_lifetime": "held",
         "model_shares_uid": True,
         "locks": "/run/lock/here",
+        "cache": None,
     }
     assert list(Path(sandbox.workspace).iterdir()) == []
 
