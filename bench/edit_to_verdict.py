@@ -5,7 +5,9 @@
 
 NAME is a folder of bench/edits/ (axpby, matmul, softmax, reduction, row_scale), FILE the operator that its kernel
 computes; on `cpu` it is examples/diag_matmul with the kernel of its recorded run. An edit changes a source under
-kernels/ and leaves the rest; between two edits there is a pause, as a model takes for its next reply. With a clone of
+kernels/ and leaves the rest; between two edits there is a pause, as a model takes for its next reply. Before them the
+machine's cache, a new one, is empty in a first run and filled in a second; both are timed from the start of the sandbox
+to the first verdict. With a clone of
 https://github.com/BytedTsinghua-SIA/CUDA-Agent the same kernel, bound in its style, goes through its compile,
 verification and profiling scripts as well.
 """
@@ -29,8 +31,10 @@ from cuda_agent.installing import Rules, write_files
 from cuda_agent.judging import Judge
 from cuda_agent.operators import load
 from cuda_agent.resources import tree, workspace_template
+from cuda_agent.runs.baseline import keep_baseline
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.sandboxes import Opened, opened
+from cuda_agent.sandbox.cache import VARIABLE
 from cuda_agent_judge.report import Report
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,7 +55,10 @@ class Case:
 class Times:
     """Seconds from edit to verdict."""
 
-    first: float
+    runs: list[float]
+    """From the start of the sandbox to the first verdict, in a first and a second run."""
+    compiled: list[int]
+    """Libraries that were compiled for the baseline in each."""
     edits: list[float] = field(default_factory=list)
     last: Report | None = None
     published: dict[str, float] = field(default_factory=dict)
@@ -66,14 +73,17 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between a verdict and the next edit")
     parser.add_argument("--published", type=Path, help="a clone of the published work directory")
     options = parser.parse_args()
-    print("| operator | first verdict s | edit to verdict s | published s | times less | verdict | calls |")
-    print("|---|---|---|---|---|---|---|")
+    print("| operator | first run s | second run s | edit to verdict s | published s | times less | verdict | calls |")
+    print("|---|---|---|---|---|---|---|---|")
     for case in cases(options.cases):
-        times = measured(case, options.target, options.edits, options.pause)
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ[VARIABLE] = cache
+            times = measured(case, options.target, options.edits, options.pause)
         if options.published:
             times.published = published(case, options.published)
         print(row(case, times), flush=True)
-        print(f"<!-- {phases(times)} {json.dumps(times.published)} -->", flush=True)
+        compiled = " and ".join(map(str, times.compiled))
+        print(f"<!-- compiled {compiled}; {phases(times)} {json.dumps(times.published)} -->", flush=True)
     return 0
 
 
@@ -86,33 +96,53 @@ def cases(words: list[str]) -> list[Case]:
 
 
 def measured(case: Case, target: Literal["cpu", "cuda"], edits: int, pause_s: float) -> Times:
-    """Take a verdict, then one after each edit, in a sandbox as a run has it."""
+    """Take the first verdict of two runs and, in the second, one after each edit; sandbox and judge are as in a run."""
     settings = Settings.model_validate({"operator": case.operator, "sandbox": "local", "target": target})
     place = choose(settings)
-    with tempfile.TemporaryDirectory() as folder, opened(place, workspace=Path(folder) / "workspace") as inside:
-        judge = _judge(case, settings, place, inside)
-        files = tree(case.folder)
-        _write(inside, place, tree(workspace_template()) | {name: data for name, data in files.items() if _ours(name)})
+    times = Times([], [])
+    for number in range(2):
         began = time.monotonic()
-        times = Times(0.0, last=judge.verdict())
-        times.first = time.monotonic() - began
-        source = next(name for name in sorted(files) if name.startswith("kernels/") and "_binding" not in name)
-        for number in range(edits):
-            time.sleep(pause_s)
-            began = time.monotonic()
-            _write(inside, place, {source: files[source] + f"\n// edit {number}\n".encode()})
+        keep_baseline(place, load(case.operator), settings)
+        with tempfile.TemporaryDirectory() as folder, opened(place, workspace=Path(folder) / "workspace") as inside:
+            judge = _judge(case, settings, place, inside)
             times.last = judge.verdict()
-            times.edits.append(time.monotonic() - began)
-        return times
+            times.runs.append(time.monotonic() - began)
+            times.compiled.append(_compiled(place, inside, since_s=time.time() - times.runs[-1]))
+            if number == 1:
+                _edit(case, place, inside, judge, times, edits, pause_s)
+    return times
+
+
+def _edit(case: Case, place: Place, inside: Opened, judge: Judge, times: Times, edits: int, pause_s: float) -> None:
+    files = tree(case.folder)
+    source = next(name for name in sorted(files) if name.startswith("kernels/") and "_binding" not in name)
+    for number in range(edits):
+        time.sleep(pause_s)
+        began = time.monotonic()
+        _write(inside, place, {source: files[source] + f"\n// edit {number}\n".encode()})
+        times.last = judge.verdict()
+        times.edits.append(time.monotonic() - began)
 
 
 def _judge(case: Case, settings: Settings, place: Place, inside: Opened) -> Judge:
-    """Bring the judge up as a run does, and let it prepare as long as a first reply takes."""
+    """Bring the judge up as a run does, with the kernel in the workspace."""
     judge = Judge(inside.trusted, python=place.python, judge_home=place.judge_home)
-    judge.install(load(case.operator), Rules.of(settings, place.target, model_shares_uid=place.model_shares_uid))
+    rules = Rules.of(
+        settings, place.target, model_shares_uid=place.model_shares_uid, cache=place.cache_inside(model=True)
+    )
+    judge.install(load(case.operator), rules)
     judge.served = inside.serve_judge()
     judge.analyze()
+    files = {name: data for name, data in tree(case.folder).items() if _ours(name)}
+    _write(inside, place, tree(workspace_template()) | files)
     return judge
+
+
+def _compiled(place: Place, inside: Opened, *, since_s: float) -> int:
+    """Count what was compiled for baselines since then: copies bear the times of what they were copied from."""
+    folders = [Path(inside.trusted.state_dir) / "session" / "cache", *([Path(place.cache)] if place.cache else [])]
+    made = {path.name for folder in folders for path in folder.rglob("*.so") if path.stat().st_mtime >= since_s}
+    return len(made)
 
 
 def _ours(name: str) -> bool:
@@ -161,7 +191,7 @@ def row(case: Case, times: Times) -> str:
         calls += f", {last.latency_ms['submission'].calls} timed"
     cells = [
         case.name,
-        f"{times.first:.1f}",
+        *(f"{seconds:.1f}" for seconds in times.runs),
         f"{edit:.2f} ({min(times.edits, default=edit):.2f} to {max(times.edits, default=edit):.2f})",
         f"{theirs:.1f}" if theirs else "",
         f"{theirs / edit:.1f}" if theirs else "",

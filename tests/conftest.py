@@ -1,8 +1,11 @@
 """What all tests of the host need."""
 
+import os
 import signal
 
 import pytest
+
+os.environ["CUDA_AGENT_CACHE"] = "none"  # what a test judges is compiled in it, and nothing is left in a home
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,6 +44,8 @@ class Rules:
     """A model's commands run under the judge's own uid."""
     locks: str | None = None
     """The directory of the machine's locks, as the judge finds it."""
+    cache: str | None = None
+    """What this machine's judges keep from run to run, as the judge finds it."""
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Rules:
         *,
         model_shares_uid: bool = False,
         locks: str | None = None,
+        cache: str | None = None,
     ) -> "Rules":
         """Return the rules of a run; a CPU has no TF32."""
         precision = "ieee" if target == "cpu" else settings.precision
@@ -64,6 +67,7 @@ class Rules:
             settings.operator_timeout_s,
             model_shares_uid,
             locks,
+            cache,
         )
 
 

@@ -78,7 +78,8 @@ class Judge:
     def install(self, operator: Operator, rules: Rules) -> None:
         """Copy the judge and the pristine operator into the sandbox's state area."""
         self._files = session_files(operator, rules) | (judge_files() if self._home is None else {})
-        write_files(self._sandbox, self._python, below(self._sandbox.state_dir, self._files))
+        files = below(self._sandbox.state_dir, self._files | {"/reports/": b""})
+        write_files(self._sandbox, self._python, files)
 
     def analyze(
         self, *, timeout_s: float = ANALYZE_TIMEOUT_S, on_output: Callable[[bytes], None] | None = None
@@ -89,6 +90,11 @@ class Judge:
             JudgeError: the judge itself failed.
         """
         return self._ask(["analyze"], timeout_s, on_output)
+
+    def keep(self, *, timeout_s: float) -> None:
+        """Have the baseline compiled into the machine's cache, where it is not there yet; nothing depends on it."""
+        argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), "keep", "--session", self._session]
+        self._sandbox.exec(argv, cwd=self._sandbox.workspace, timeout_s=timeout_s)
 
     def verdict(
         self,
@@ -181,11 +187,9 @@ class Judge:
         return self._answer(file, nonce, command[0], result)
 
     def _expected(self) -> tuple[str, str]:
-        """Return a nonce and the file of the answer that bears it; no two calls share them."""
+        """Return a nonce and where the answer that bears it is to be; no two calls share them."""
         nonce = secrets.token_hex(16)
-        file = f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
-        self._sandbox.write(file, b"")
-        return nonce, file
+        return nonce, f"{self._sandbox.state_dir}/reports/{nonce[:12]}.json"
 
     def _ask_served(
         self, served: Served, command: str, timeout_s: float, on_output: Callable[[bytes], None] | None

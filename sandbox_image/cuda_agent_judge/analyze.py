@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.analysis_text import analysis_text
+from cuda_agent_judge.cache_key import cpu_name
 from cuda_agent_judge.encoding import encode
 from cuda_agent_judge.gpu import named
 from cuda_agent_judge.graph import Graph, trace
@@ -98,7 +99,7 @@ def describe_device(target: Device) -> dict[str, Json]:
     """Name and size of what the kernels run on."""
     if target == "cpu":
         simd = torch.backends.cpu.get_cpu_capability().lower()
-        return {"name": _cpu_name(), "cores": len(os.sched_getaffinity(0)), "simd": simd}
+        return {"name": cpu_name(), "cores": len(os.sched_getaffinity(0)), "simd": simd}
     gpu = torch.cuda.get_device_properties(0)
     return {
         "name": gpu.name,
@@ -154,12 +155,3 @@ def _input(identifier: str, leaf: Any, path: list[str | int]) -> dict[str, Json]
     if isinstance(leaf, torch.Tensor):
         return {"id": identifier, "path": path, "kind": "tensor", **Geometry.of(leaf).to_json()}
     return {"id": identifier, "path": path, "kind": "value", "value": encode(leaf, lambda _: identifier)}
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

@@ -12,6 +12,7 @@ import torch
 from cuda_agent_judge import operator
 from cuda_agent_judge.analyze import SEED, describe_device, traced
 from cuda_agent_judge.ceilings import ceilings
+from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.operation_times import Call, operation_times
 from cuda_agent_judge.performance import performance
 from cuda_agent_judge.performance_text import performance_text
@@ -27,7 +28,12 @@ _FAULTS = (RuntimeError, OSError, ValueError, TypeError, KeyError, ArithmeticErr
 
 
 def appraise(
-    session: Session, analysis: Mapping[str, Any], ready: Ready | None, *, again: bool = False
+    session: Session,
+    analysis: Mapping[str, Any],
+    ready: Ready | None,
+    *,
+    again: bool = False,
+    cache: MachineCache | None = None,
 ) -> dict[str, Any]:
     """Ceilings, needs and, where a call can be made, eager's operations; or why there is nothing.
 
@@ -36,7 +42,7 @@ def appraise(
     """
     try:
         found: dict[str, Any] = {
-            "ceilings": ceilings(session.target, session.cache_dir, again=again).to_json(),
+            "ceilings": ceilings(session.target, session.cache_dir, again=again, cache=cache).to_json(),
             "device": describe_device(session.target),
             "need": need_of(analysis, precision=session.effective_precision).to_json(),
         }
@@ -48,26 +54,34 @@ def appraise(
 
 
 def appraise_here(
-    session: Session, model: torch.nn.Module, inputs: Any, ready: Ready | None, *, again: bool
+    session: Session,
+    model: torch.nn.Module,
+    inputs: Any,
+    ready: Ready | None,
+    *,
+    again: bool,
+    cache: MachineCache | None = None,
 ) -> dict[str, Any]:
     """The same for a model that is not traced yet, on inputs that it may change."""
     try:
         analysis = traced(model, inputs)
     except _FAULTS as error:
         return _unknown(error)
-    return appraise(session, analysis, ready, again=again)
+    return appraise(session, analysis, ready, again=again, cache=cache)
 
 
-def extended(report: Report, session: Session, steps: Steps) -> Report:
+def extended(report: Report, session: Session, steps: Steps, cache: MachineCache | None = None) -> Report:
     """The report of `analyze` with what the operator costs on this device."""
     if report.analysis is None:
         return report
-    made = performance(session.target, _appraise_anew(session, report.analysis, steps), {}, headline="")
+    made = performance(session.target, _appraise_anew(session, report.analysis, steps, cache), {}, headline="")
     made["lines"] = performance_text(made)
     return replace(report, performance=made)
 
 
-def _appraise_anew(session: Session, analysis: Mapping[str, Any], steps: Steps) -> dict[str, Any]:
+def _appraise_anew(
+    session: Session, analysis: Mapping[str, Any], steps: Steps, cache: MachineCache | None
+) -> dict[str, Any]:
     apply_precision(session.effective_precision)
     try:
         loaded = operator.load(session.operator_dir, steps)
@@ -80,7 +94,7 @@ def _appraise_anew(session: Session, analysis: Mapping[str, Any], steps: Steps) 
         with steps.step("forward, while its operations are timed,"):
             return operator.call(model, inputs)
 
-    return appraise(session, analysis, lambda: call)
+    return appraise(session, analysis, lambda: call, cache=cache)
 
 
 def _unknown(error: Exception) -> dict[str, Any]:

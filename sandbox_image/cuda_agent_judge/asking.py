@@ -13,6 +13,7 @@ import socket
 from pathlib import Path
 
 from cuda_agent_judge.frames import EXIT, FRAME, LENGTH, REPORT, STDERR, STDOUT
+from cuda_agent_judge.output import write_whole
 
 UNAVAILABLE = 4
 """Exit code: nobody there can answer, start a judge."""
@@ -48,9 +49,7 @@ def _relayed(judge: socket.socket, report: Path) -> int:
         if tag == EXIT:
             return int(data)
         if tag == REPORT:
-            replacement = report.with_name(f".{report.name}.{os.getpid()}")
-            replacement.write_bytes(data)
-            replacement.replace(report)
+            write_whole(report, data)
         elif tag in (STDOUT, STDERR):
             with contextlib.suppress(BrokenPipeError):
                 while data:

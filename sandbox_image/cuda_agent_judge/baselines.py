@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ import torch
 from cuda_agent_judge import expected, sampling
 from cuda_agent_judge.appraisal import appraise_here
 from cuda_agent_judge.compare import compare
+from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.runner import Runner
@@ -48,8 +51,14 @@ class Baselines:
         session: Session,
         values: Callable[[], list[Any]],
         slower: Mapping[str, float],
+        cache: MachineCache | None = None,
     ) -> None:
         """`values` gives the latest inputs that are no tensors; `slower` is of Defences."""
+        self._cache = cache
+        self._code: Path | None = None
+        """Where Inductor puts its code, or finds it."""
+        self._taken = False
+        """Whether that was copied from the machine's cache."""
         self._model = model
         self._slower = slower
         self._runner = runner
@@ -106,21 +115,39 @@ class Baselines:
         self._is_compiled = True
         self._failed = None
         self._calls.pop("compile", None)
-        kept = self._session.cache_dir / "inductor"
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(dir=fresh_in) if fresh_in else str(kept)
+        self._code = Path(tempfile.mkdtemp(dir=fresh_in) if fresh_in else self._session.cache_dir) / "inductor"
+        self._taken = self._cache is not None and self._cache.take(self._code)
+        self._compile_into(self._code)
+        return {}
+
+    def _compile_into(self, code: Path) -> None:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(code)
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         # What cannot be compiled is said when it is to run; a graph behind a break is compiled then, too.
         with contextlib.suppress(Exception):
             args, kwargs = self._runner.arguments
             torch.compile(self._model, backend=_only_compiled)(*args, **kwargs)
         torch._dynamo.reset()
-        return {}
 
     def _warm(self) -> dict[str, Any]:
         """Run what was compiled, and hold its result against eager; says why when it cannot be a baseline."""
         if not self.is_warm:
             self._failed = self._refusal() or None
-        return {"ok": self._failed is None, "reason": self._failed or ""}
+            if self._failed and self._taken and self._code is not None:
+                self._compile_without_cache(self._code)
+            if self._cache is not None and self._code is not None and not (self._failed or self._taken):
+                self._cache.put(self._code)
+        notes = [] if self._cache is None else self._cache.notes
+        return {"ok": self._failed is None, "reason": self._failed or "", "notes": notes}
+
+    def _compile_without_cache(self, code: Path) -> None:
+        """What was kept may be broken: a disk that was full, a machine that lost power."""
+        shutil.rmtree(code, ignore_errors=True)
+        self._taken = False
+        torch._dynamo.reset()
+        torch._inductor.utils.clear_caches()
+        self._compile_into(code)
+        self._failed = self._refusal() or None
 
     def _refusal(self) -> str:
         try:
@@ -156,7 +183,7 @@ class Baselines:
             self._runner.prepare(0, self._values(), now=True)
             args, kwargs = self._runner.arguments
             ready = self._ready if operations else None
-            found = appraise_here(self._session, self._model, kwargs or args, ready, again=again)
+            found = appraise_here(self._session, self._model, kwargs or args, ready, again=again, cache=self._cache)
             self._appraised = {operations: found}
         return self._appraised[operations]
 

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.roofline import Ceilings, MemoryRate
 
 _CPU_SIZES = (1 << 20, 16 << 20, 96 << 20)
@@ -22,16 +24,20 @@ _SPIN_CYCLES = 600_000
 _Work = Callable[[], object]
 
 
-def ceilings(target: str, cache_dir: Path, *, again: bool = False) -> Ceilings:
-    """The ceilings of this device under this torch; measured once, then read from the cache.
+def ceilings(target: str, cache_dir: Path, *, again: bool = False, cache: MachineCache | None = None) -> Ceilings:
+    """The ceilings of this device under this torch; measured once, then read from the session or the machine's cache.
 
     With `again` they are measured once more, and the higher ones count.
     """
     file, key = cache_dir / "ceilings.json", _key(target)
     kept = _read(file, key)
+    if kept is None and cache is not None:
+        kept = _known(cache.known_of_device(), key)
     if kept is not None and not again:
         return kept
     found = measure(target) if kept is None else measure(target).with_best_of(kept)
+    if cache is not None:
+        cache.note_of_device({key: found.to_json()})
     cache_dir.mkdir(parents=True, exist_ok=True)
     replacement = file.with_name(f"{file.name}.{os.getpid()}")
     replacement.write_text(json.dumps({key: found.to_json()}))
@@ -41,8 +47,15 @@ def ceilings(target: str, cache_dir: Path, *, again: bool = False) -> Ceilings:
 
 def _read(file: Path, key: str) -> Ceilings | None:
     try:
-        return Ceilings.from_json(json.loads(file.read_text())[key])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return _known(json.loads(file.read_text()), key)
+    except (OSError, ValueError):
+        return None
+
+
+def _known(found: Any, key: str) -> Ceilings | None:
+    try:
+        return Ceilings.from_json(found[key])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from cuda_agent_judge import environment, output
 from cuda_agent_judge.asking import ask
+from cuda_agent_judge.machine_cache import is_kept
 from cuda_agent_judge.phases import Phases, process_age_s
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.serve import ServeFault, serve
 from cuda_agent_judge.session import Session, SessionFault, load
 
-COMMANDS = ("analyze", "compile", "verify", "profile", "verdict", "serve", "warm")
+COMMANDS = ("analyze", "compile", "verify", "profile", "verdict", "keep", "serve", "warm")
 HOME = Path(__file__).resolve().parents[1]
 
 
@@ -55,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
     workspace = (options.workspace or Path.cwd()).resolve()
+    if options.command == "keep" and is_kept(session):
+        return 0
     commands = {"serve": _serve, "warm": _warm}
     return commands.get(options.command, _judge)(options, session, workspace)
 

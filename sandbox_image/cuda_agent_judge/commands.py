@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cuda_agent_judge import isolation, processes
+from cuda_agent_judge import compare, isolation, processes
 from cuda_agent_judge.defences import ALL, Defences
-from cuda_agent_judge.judge import Judgement, empty_report
+from cuda_agent_judge.judge import Judgement
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import Attached, JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
@@ -69,7 +69,7 @@ def _execute(request: Request, folder: Path, phases: Phases, attached: Attached 
     report = empty_report(request.command, session, final=final, nonce=request.nonce)
     sealed: Sealed | None = None
     with phases.stage("seal"):
-        if request.command != "analyze" and not (request.command == "profile" and request.baseline):
+        if request.command not in ("analyze", "keep") and not (request.command == "profile" and request.baseline):
             try:
                 sealed = seal(request.workspace, folder, needs_module=request.command != "compile")
                 notes = workspace_notes(request.workspace, session.operator_dir, _TEMPLATE)
@@ -117,7 +117,7 @@ def _run(
     began = time.monotonic()
     roles = Roles(
         judge=lambda ends: _judge(asked, ends, began, ipc=ipc),
-        reference=attached or serve_reference(session, asked.defences),
+        reference=attached or serve_reference(session, asked.defences, alone=asked.request.command == "keep"),
         candidate=candidate,
     )
     limit = session.build_timeout_s + _CALLS * 2 + 10 * session.call_timeout_s + 1800 + _WAITS * WAIT_LIMIT_S
@@ -149,9 +149,29 @@ def _judge(asked: _Asked, ends: JudgeEnds, began: float, *, ipc: bool) -> dict[s
 def _task(request: Request, sealed: Sealed | None, judgement: Judgement) -> Callable[[], None]:
     if request.command == "analyze":
         return judgement.analyze
+    if request.command == "keep":
+        return judgement.keep
     if sealed is None:
         return judgement.baseline
     copy = sealed
     if request.command == "compile":
         return lambda: judgement.build_only(copy)
     return lambda: judgement.submission(copy, timed=request.command != "verify")
+
+
+def empty_report(command: Command, session: Session, *, final: bool, nonce: str) -> Report:
+    """A report of what is known before anything ran."""
+    return Report(
+        command,
+        "inconclusive",
+        final=final,
+        nonce=nonce,
+        target=session.target,
+        rules={
+            "precision": session.effective_precision,
+            "libraries": session.libraries,
+            "output_lifetime": session.output_lifetime,
+            "baseline": "torch.compile default mode",
+            "tolerance": compare.RULE,
+        },
+    )

@@ -79,4 +79,6 @@ def clean(given: dict[str, str]) -> dict[str, str]:
         "CUDA_MODULE_LOADING": "LAZY",
         "KINETO_LOG_LEVEL": "99",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # They would lie in a folder of the temporary directory that others may make first.
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     }

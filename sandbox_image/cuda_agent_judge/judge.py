@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import battery, checking, compare, explaining, gpu, idle, timing, verdict
+from cuda_agent_judge import battery, checking, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.defences import Defences
@@ -17,7 +17,7 @@ from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.ptxas import CompiledKernel
-from cuda_agent_judge.report import Command, Report, Status
+from cuda_agent_judge.report import Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.slots import Slots
@@ -76,6 +76,16 @@ class Judgement:
             self._time(None)
             self.report = replace(self.report, status="measured", reason="eager and torch.compile were timed")
             self._explain(operations=True)
+
+    def keep(self) -> None:
+        """Have the baseline compiled, and the device's ceilings measured, for the machine's cache."""
+        self._open_reference()
+        self._opened()
+        with self._on_device():
+            self._set_up_reference()
+            self._compiled(drawn=False)
+            self._workers.ask_reference(Kind.APPRAISE, {"operations": False, "again": False})
+            self.report = replace(self.report, status="measured", reason="the baseline is compiled")
 
     def submission(self, sealed: Sealed, *, timed: bool) -> None:
         """Build, check and (where asked) time a submission."""
@@ -178,7 +188,7 @@ class Judgement:
         environment = frame.body["environment"]
         if not gpu.same(self._slots.gpu, environment.get("gpu", "")):
             raise JudgeFault(f"the reference runs on {environment['gpu']}, and {self._slots.gpu} was to be used")
-        self.report = replace(self.report, environment=environment)
+        self.report = replace(self.report, environment=environment, notes=[*self.report.notes, *frame.body["notes"]])
         self._small = frame.body["sets"] > 1
         return frame.body, frame.fds
 
@@ -219,23 +229,12 @@ class Judgement:
         self.report = replace(self.report, peak_memory_bytes=peaks)
 
     def _time(self, checker: Checker | None) -> None:
-        if checker is None:
-            self._workers.ask_reference(Kind.DRAW, {"variant": "native", "seed": checking.new_seed()})
-            self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
-        if self._workers.turns is not None:
-            # What torch.compile builds must not be slowed or touched meanwhile.
-            self._workers.turns.stop_submission()
-        shared = self.report.final and self.report.isolation == "shared-uid"
-        with self._aside(), self._slots.builds.held(), self._phases.stage("compile baseline"):
-            self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
-        with self._phases.stage("baseline"):
-            compiled = self._workers.ask_reference(Kind.WARM)
+        compiled = self._compiled(drawn=checker is not None)
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._defences, self._idle)
-        effort = timing.FINAL if self.report.final else timing.IN_LOOP
         with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
-            found = timer.measure(sides, headline, effort)
+            found = timer.measure(sides, headline, timing.FINAL if self.report.final else timing.IN_LOOP)
         notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
@@ -247,6 +246,22 @@ class Judgement:
         self._remember()
         if checker is not None:
             self._decide(found, headline)
+
+    def _compiled(self, *, drawn: bool) -> dict[str, Any]:
+        """Have the compiled baseline ready, on inputs that were `drawn` already or are now."""
+        if not drawn:
+            self._workers.ask_reference(Kind.DRAW, {"variant": "native", "seed": checking.new_seed()})
+            self._workers.ask_reference(Kind.EXPECT, {"variant": "twin"})
+        if self._workers.turns is not None:
+            # What torch.compile builds must not be slowed or touched meanwhile.
+            self._workers.turns.stop_submission()
+        shared = self.report.final and self.report.isolation == "shared-uid"
+        with self._aside(), self._slots.builds.held(), self._phases.stage("compile baseline"):
+            self._workers.ask_reference(Kind.COMPILE, {"fresh_in": self._own_folder if shared else None})
+        with self._phases.stage("baseline"):
+            compiled = self._workers.ask_reference(Kind.WARM)
+        self.report = replace(self.report, notes=[*self.report.notes, *compiled["notes"]])
+        return compiled
 
     def _aside(self) -> contextlib.AbstractContextManager[None]:
         """Let others have the device meanwhile, unless what lies in its memory leaves no room for them."""
@@ -283,21 +298,3 @@ class Judgement:
             reason=verdict.reason_of(status, ratios[headline], headline),
             speedup={side: inverse(ratio) for side, ratio in ratios.items()},
         )
-
-
-def empty_report(command: Command, session: Session, *, final: bool, nonce: str) -> Report:
-    """A report of what is known before anything ran."""
-    return Report(
-        command,
-        "inconclusive",
-        final=final,
-        nonce=nonce,
-        target=session.target,
-        rules={
-            "precision": session.effective_precision,
-            "libraries": session.libraries,
-            "output_lifetime": session.output_lifetime,
-            "baseline": "torch.compile default mode",
-            "tolerance": compare.RULE,
-        },
-    )

@@ -104,6 +104,13 @@ class Device:
         """Let the library go."""
         self._library.nvmlShutdown()
 
+    def name(self) -> str:
+        """The model, "" where the driver does not say."""
+        text = ctypes.create_string_buffer(128)
+        ask = getattr(self._library, "nvmlDeviceGetName", None)
+        failed = ask is None or ask(self._handle, text, ctypes.c_uint(len(text))) != 0
+        return "" if failed else text.value.decode(errors="replace")
+
     def state(self) -> State:
         """Clocks in MHz, temperature in degrees Celsius, power in watts, and what holds the clocks down."""
         found: dict[str, Any] = {}

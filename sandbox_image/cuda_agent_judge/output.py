@@ -69,6 +69,12 @@ def _phases(report: Report) -> list[str]:
 
 def write_report(path: Path, report: Report) -> None:
     """Write the report in one step: a reader sees the whole of it or none."""
+    write_whole(path, report.to_json().encode() + b"\n")
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put a file in place by one rename; its folder is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     replacement = path.with_name(f".{path.name}.{os.getpid()}")
-    replacement.write_text(report.to_json() + "\n")
+    replacement.write_bytes(data)
     replacement.replace(path)

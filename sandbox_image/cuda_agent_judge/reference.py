@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from cuda_agent_judge import ahead, compare, expected, peeking, slots
+from cuda_agent_judge import ahead, compare, expected, machine_cache, peeking, slots
 from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.appraisal import extended
@@ -39,8 +39,10 @@ _LEAVE_MUCH = frozenset({Kind.COMPILE, Kind.WARM, Kind.MEMORY, Kind.SCREEN, Kind
 class Reference:
     """Answers the judge's questions; one method a kind of frame."""
 
-    def __init__(self, session: Session, defences: Defences = ALL) -> None:
+    def __init__(self, session: Session, defences: Defences = ALL, *, alone: bool = False) -> None:
+        """With `alone` there is no submission as long as it lives."""
         self._session = session
+        self._cache, self._unused = machine_cache.opened(session, alone=alone)
         self._defences = defences
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.OPEN: self._open,
@@ -171,7 +173,7 @@ class Reference:
     def _stand_up(self, seed: int, phases: Phases) -> Standing:
         if self._standing is None:
             with torch.no_grad():
-                self._standing = Standing(self._session, seed, phases, self._defences, self.steps)
+                self._standing = Standing(self._session, seed, phases, self._defences, self.steps, self._cache)
         return self._standing
 
     def _setup(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -185,6 +187,7 @@ class Reference:
             )
         self.fds = tuple(area.fd for area in lent.areas if area.fd is not None)
         return stands.described | {
+            "notes": [self._unused] if self._unused else [],
             "state": {"names": list(stands.state), "layout": lent.state_layout.to_json()},
             "tickets": [area.ticket for area in lent.areas],
             "phases": phases.so_far(),
@@ -211,12 +214,11 @@ class Reference:
 
     def _peek(self, body: dict[str, Any]) -> dict[str, Any]:
         """Read some places of the output in the candidate worker, which stands still; "" when that went well."""
-        leaves = self._stands.learnt.layout.leaves
         try:
             if "probe" in body:
                 peeking.read(body["pid"], [int(body["probe"])], 4)
                 return {"wrong": ""}
-            self._peeked = peeking.peek(body["pid"], body["where"], leaves, self._places)
+            self._peeked = peeking.peek(body["pid"], body["where"], self._stands.learnt.layout.leaves, self._places)
         except (ValueError, TypeError) as error:
             return {"wrong": f"it does not say where its output lies ({error})"}
         except OSError as error:
@@ -286,8 +288,7 @@ class Reference:
         if self._degenerate is None:
             first, second = self._screened[:2]
             later = itertools.chain([second], self._stands.answers(body["seed"]))
-            has_inputs = bool(self._stands.inputs.layout.leaves)
-            self._degenerate = expected.degenerate(first, later, has_inputs)
+            self._degenerate = expected.degenerate(first, later, has_inputs=bool(self._stands.inputs.layout.leaves))
         return {"degenerate": self._degenerate, "unchanged": self._unchanged}
 
     def _check_state(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -296,6 +297,7 @@ class Reference:
         return {"changed": [name for name, it in zip(self._stands.state, changed, strict=True) if it]}
 
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Screen and trace the operator: a command of its own."""
         found = analyze(self._session.operator_dir, self._session.target, self.steps)
-        report = extended(found, self._session, self.steps)
+        report = extended(found, self._session, self.steps, self._cache)
         return {"report": json.loads(report.to_json())}

@@ -15,7 +15,7 @@ SCHEMA = 1
 TARGET_RATIO = 0.95
 """A win is a time below this share of the baseline's."""
 
-Command = Literal["analyze", "compile", "verify", "profile", "verdict"]
+Command = Literal["analyze", "compile", "verify", "profile", "verdict", "keep"]
 Status = Literal[
     # verdicts on a right submission
     "win",

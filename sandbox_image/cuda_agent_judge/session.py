@@ -36,6 +36,8 @@ class Session:
     """A model's commands run under the judge's own uid: no uid of a submission keeps it from the judge's files then."""
     locks: Path | None = None
     """The directory of the machine's locks; None where nothing else is judged on it."""
+    cache: Path | None = None
+    """What this machine's judges keep from run to run; None where nothing is kept."""
 
     @property
     def operator_dir(self) -> Path:
@@ -112,6 +114,7 @@ def load(path: Path) -> Session:
         operator_timeout_s=_seconds(raw, "operator_timeout_s", 300.0),
         model_shares_uid=_choice(raw, "model_shares_uid", (False, True), False),
         locks=_folder(raw, "locks"),
+        cache=_folder(raw, "cache"),
     )
 
 

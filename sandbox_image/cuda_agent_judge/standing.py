@@ -19,6 +19,7 @@ from cuda_agent_judge.baselines import Baselines
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.drawn import Drawn
+from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.runner import Runner
@@ -55,7 +56,13 @@ class Standing:
     """An operator that was loaded and run."""
 
     def __init__(
-        self, session: Session, seed: int, phases: Phases, defences: Defences = ALL, steps: Steps | None = None
+        self,
+        session: Session,
+        seed: int,
+        phases: Phases,
+        defences: Defences = ALL,
+        steps: Steps | None = None,
+        cache: MachineCache | None = None,
     ) -> None:
         """Bring it up; `phases` takes the seconds, and the operator's code runs in `steps`.
 
@@ -88,7 +95,7 @@ class Standing:
             if self._signed:
                 self._harden(seed)
         self.state = dict(_state_tensors(self.model))
-        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values, defences.slower)
+        self.baselines = Baselines(self.model, self.runner, session, lambda: self.drawn.values, defences.slower, cache)
         self.described = self._describe()
         self._wide_model: torch.nn.Module | None = None
         self._has_memory = True

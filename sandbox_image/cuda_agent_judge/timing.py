@@ -39,9 +39,11 @@ class Effort:
     budget_s: float
     clear: int | None = None
     """Rounds after which it is enough that the interval leaves no doubt about the status."""
+    far: int | None = None
+    """Rounds after which it is enough that the interval lies beyond FAR."""
 
 
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8)
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
@@ -99,6 +101,8 @@ class Timer:
             return False
         spans = found.spans()
         interval = ratio_interval(log_ratios(spans[SUBMISSION], spans[headline]), rounds)
+        if effort.far is not None and rounds >= effort.far and _is_far(interval):
+            return True
         if effort.clear is not None and rounds >= effort.clear and _is_clear(interval):
             return True
         return interval.high < NARROW * interval.low
@@ -221,10 +225,13 @@ class Timer:
         self._overhead_ns = int(median(walls))
 
 
+def _is_far(interval: Interval) -> bool:
+    """Whether all of it lies where no further round will bring the status into doubt."""
+    return interval.high < 1 / FAR or interval.low > FAR
+
+
 def _is_clear(interval: Interval) -> bool:
     """Whether the status will stay what it is."""
-    if interval.high < 1 / FAR or interval.low > FAR:
-        return True
     holds_limit = any(interval.low <= limit <= interval.high for limit in (TARGET_RATIO, verdict.SLOWER))
     return not holds_limit and interval.high < CLOSE * interval.low
 

@@ -178,6 +178,13 @@ def compiler_versions(target: Target) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions)
 
 
+def host_compiler() -> str:
+    """What torch.compile builds C++ with, and its version."""
+    named = os.environ.get("CXX", "g++")
+    found = shutil.which(named)
+    return f"{named} {_said(found, '--version', '(.+)')}" if found else named
+
+
 def _said(program: str, option: str, pattern: str) -> str:
     try:
         told = subprocess.run([program, option], capture_output=True, text=True, timeout=60, check=False)

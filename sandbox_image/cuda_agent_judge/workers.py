@@ -50,11 +50,11 @@ class SharingFault(Exception):
     """The candidate worker cannot open the shared buffers; no submission has been loaded yet."""
 
 
-def serve_reference(session: Session, defences: Defences = ALL) -> Callable[[Channel], None]:
-    """The loop of a reference worker that serves one judgement."""
+def serve_reference(session: Session, defences: Defences = ALL, *, alone: bool = False) -> Callable[[Channel], None]:
+    """The loop of a reference worker that serves one judgement, `alone` where there is no submission in it."""
 
     def serve(channel: Channel) -> None:
-        answer_judge(Reference(session, defences), channel)
+        answer_judge(Reference(session, defences, alone=alone), channel)
 
     return serve
 

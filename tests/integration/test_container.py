@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests import docker_engine
 
 from cuda_agent.sandbox.docker.container import Container, Spec, host_config
 from cuda_agent.sandbox.docker.engine import connect
-from cuda_agent.sandbox.docker.layout import LOCKS, MIB, MODEL, TRUSTED, Limits
+from cuda_agent.sandbox.docker.layout import CACHE, KEPT, LOCKS, MIB, MODEL, TRUSTED, Limits
 from cuda_agent.sandbox.docker.sandbox import DockerSandbox
 from cuda_agent_tools.sandbox import SandboxError
 
@@ -218,3 +219,24 @@ def test_the_locks_of_the_machine_are_in_a_folder_that_only_root_gets_into(tmp_p
                 assert model.exec(["bash", "-c", script]).exit_code != 0
         finally:
             container.stop()
+
+
+def test_the_volume_of_the_cache_outlives_the_container_and_only_root_gets_to_it() -> None:
+    engine = connect(os.environ)
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    spec = Spec(docker_engine.IMAGE, docker_engine.LIMITS, cache=name)
+    make = f"mkdir -m 700 {CACHE}; touch {CACHE}/made; stat -c '%a %u' {CACHE}"
+    with docker_engine.engine_closed(engine):
+        try:
+            for script, answer in ((make, b"700 0\n"), (f"ls {CACHE}", b"made\n")):
+                container = Container(engine, spec)
+                container.start()
+                try:
+                    model, trusted = DockerSandbox(container, MODEL), DockerSandbox(container, TRUSTED)
+                    assert trusted.exec(["bash", "-c", script]).stdout == answer
+                    for attempt in (f"ls {KEPT}", f"touch {CACHE}/planted", f"rm -rf {KEPT}/judge/made"):
+                        assert model.exec(["bash", "-c", attempt]).exit_code != 0
+                finally:
+                    container.stop()
+        finally:
+            engine.api.remove_volume(name, force=True)

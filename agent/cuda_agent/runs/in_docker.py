@@ -11,6 +11,7 @@ from cuda_agent.errors import ConfigError
 from cuda_agent.files import DiskError
 from cuda_agent.judging import serve_command
 from cuda_agent.runs.place import Place, chosen_lines
+from cuda_agent.sandbox.cache import volume
 from cuda_agent.sandbox.docker import orphans
 from cuda_agent.sandbox.docker.container import Container, Spec
 from cuda_agent.sandbox.docker.copying import copy_workspace
@@ -51,17 +52,21 @@ def choose_docker(settings: Settings, *, asked: bool) -> Place | str:
     there = state(image)
     if image is not None and there == "ready":
         if not on_this_machine:
-            return place_in(image, None, settings, Locks(str(PLACES[0])), asked=asked)
+            return place_in(image, None, settings, Locks(str(PLACES[0])), asked=asked, cache=volume(os.environ))
         gpu = None if settings.target == "cpu" else chosen(listed(), os.environ, settings.gpu)
-        return place_in(image, gpu, settings, find_locks(os.environ), asked=asked)
+        return place_in(image, gpu, settings, find_locks(os.environ), asked=asked, cache=volume(os.environ))
     if asked:
         problem = "is not there" if there == "missing" else "was built by another version"
         raise ConfigError(f"The image {settings.image!r} of the sandbox {problem}: run {BUILD}.")
     return "" if there == "missing" else f" (not docker: its image is of another version; {BUILD})"
 
 
-def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *, asked: bool) -> Place | str:
+def place_in(
+    image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *, asked: bool, cache: str = ""
+) -> Place | str:
     """Return the place that an image makes with this GPU, or why it is none where nobody asked for it.
+
+    `cache` is the volume of what the machine's judges keep.
 
     Raises:
         ConfigError: it was asked for, and the target is not there.
@@ -80,10 +85,11 @@ def place_in(image: Image, gpu: Gpu | None, settings: Settings, locks: Locks, *,
         PYTHON,
         name,
         False,
-        chosen_lines(sandbox, f"target {name}: {why}", gpu if cuda else None, locks),
+        chosen_lines(sandbox, f"target {name}: {why}", gpu if cuda else None, locks.note),
         image=image.id,
         gpu=gpu.uuid if cuda and gpu else "",
         locks=locks.path,
+        cache=cache,
         judge_home=JUDGE_HOME,
     )
 
@@ -123,7 +129,14 @@ def entered(place: Place, *, workspace: Path) -> Iterator[tuple[DockerSandbox, D
     try:
         orphans.remove(engine)
         gpus = (place.gpu,) if place.gpu else ()
-        spec = Spec(place.image, limits(engine.info()), run=workspace.parent.name, gpus=gpus, locks=place.locks)
+        spec = Spec(
+            place.image,
+            limits(engine.info()),
+            run=workspace.parent.name,
+            gpus=gpus,
+            locks=place.locks,
+            cache=place.cache,
+        )
         container = Container(engine, spec)
         cuda = place.target == "cuda"
         model = DockerSandbox(container, MODEL, cuda=cuda, extra_env={SOCKET_VARIABLE: JUDGE_SOCKET})

@@ -31,10 +31,11 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
         workspace = stack.enter_context(scratch()) / "workspace"
-        inside = stack.enter_context(opened(place, workspace=workspace))
+        inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=place.may_fill_cache(model=False)))
         stack.callback(signals.shield)
         client = Judge(inside.trusted, python=place.python, judge_home=place.judge_home)
-        client.install(operator, Rules.of(settings, place.target, locks=place.locks_inside))
+        cache = place.cache_inside(model=False)
+        client.install(operator, Rules.of(settings, place.target, locks=place.locks_inside, cache=cache))
         listener.on_event(StageStarted(0, "final verdict"))
         report = client.final_verdict(submission, on_output=listener.on_output)
     if report.status == "operator_error":

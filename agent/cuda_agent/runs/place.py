@@ -8,11 +8,12 @@ from typing import Literal
 
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
+from cuda_agent.sandbox.cache import Cache, find_cache
 from cuda_agent.sandbox.confinement import Confinement, find_confinement
-from cuda_agent.sandbox.docker.layout import LOCKS
+from cuda_agent.sandbox.docker.layout import CACHE, LOCKS
 from cuda_agent.sandbox.environment import sandbox_environment
 from cuda_agent.sandbox.gpus import Gpu, chosen, listed
-from cuda_agent.sandbox.locks import Locks, find_locks
+from cuda_agent.sandbox.locks import find_locks
 from cuda_agent.sandbox.python import find_python
 from cuda_agent.sandbox.target import choose_target
 
@@ -37,6 +38,8 @@ class Place:
     """The UUID of the one GPU that is used; "" on `cpu` and where it is left to CUDA."""
     locks: str = ""
     """The directory of the machine's locks; "" where there is none."""
+    cache: str = ""
+    """What the machine's judges keep: a directory, of `docker` a volume; "" where there is none."""
     judge_home: str | None = None
     """Where the judge stands in there; None where it has to be brought along."""
 
@@ -50,6 +53,19 @@ class Place:
     def locks_inside(self) -> str | None:
         """Where the judge finds the locks."""
         return (LOCKS if self.kind == "docker" else self.locks) if self.locks else None
+
+    def may_fill_cache(self, *, model: bool) -> bool:
+        """Say whether the judge may write to the cache: what it judges, and a `model`, are other users then."""
+        return self.kind == "docker" or (os.geteuid() == 0 and not model)
+
+    def cache_inside(self, *, model: bool) -> str | None:
+        """Where the judge finds the cache, in a sandbox in which a `model` runs commands or none does.
+
+        Where it may only read the cache, that is so for whatever else is in there, too, or it gets none.
+        """
+        if not self.cache or not (self.may_fill_cache(model=model) or self.confinement):
+            return None
+        return CACHE if self.kind == "docker" else self.cache
 
 
 def choose(settings: Settings) -> Place:
@@ -92,7 +108,8 @@ def _local(settings: Settings, note: str = "") -> Place:
     found = find_confinement(python.path, env, gpu=target.name == "cuda")
     sandbox = f"sandbox local: Python {python.version} with torch {python.torch} ({_short(python.path)}), {found.why}"
     locks = find_locks(os.environ)
-    choices = chosen_lines(sandbox + note, f"target {target.name}: {target.reason}", gpu, locks)
+    cache = find_cache(os.environ) if found.confinement or os.geteuid() == 0 else Cache("")
+    choices = chosen_lines(sandbox + note, f"target {target.name}: {target.reason}", gpu, locks.note, cache.note)
     return Place(
         "local",
         str(python.path),
@@ -102,12 +119,13 @@ def _local(settings: Settings, note: str = "") -> Place:
         found.confinement,
         gpu=gpu.uuid if gpu else "",
         locks=locks.path,
+        cache=cache.path,
     )
 
 
-def chosen_lines(sandbox: str, target: str, gpu: Gpu | None, locks: Locks) -> tuple[str, ...]:
+def chosen_lines(sandbox: str, target: str, gpu: Gpu | None, *notes: str) -> tuple[str, ...]:
     """Return what a person is told of the choices."""
-    return (sandbox, f"{target}; {gpu.described}" if gpu else target, *([locks.note] if locks.note else []))
+    return (sandbox, f"{target}; {gpu.described}" if gpu else target, *filter(None, notes))
 
 
 def _short(path: Path) -> str:

@@ -30,8 +30,8 @@ class Opened:
 
 
 @contextmanager
-def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
-    """Start the sandbox for the length of a `with` block.
+def opened(place: Place, *, workspace: Path, writes_cache: bool = False) -> Iterator[Opened]:
+    """Start the sandbox for the length of a `with` block; the machine's cache can be read there or written to.
 
     Raises:
         SandboxError: it could not be started.
@@ -42,6 +42,7 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
         with entered(place, workspace=workspace) as (model, trusted, service):
             yield Opened(model, trusted, service.start)
         return
+    locks, cache = ([path] if path else [] for path in (place.locks, place.cache))
     with scratch() as state:
         local = LocalSandbox(
             workspace=workspace,
@@ -51,7 +52,8 @@ def opened(place: Place, *, workspace: Path) -> Iterator[Opened]:
             | {SOCKET_VARIABLE: f"{state}/{SOCKET}"}
             | ({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {}),
             confinement=place.confinement,
-            shared=(place.locks,) if place.locks else (),
+            shared=[*locks, *(cache if writes_cache else [])],
+            shown=[] if writes_cache else cache,
         )
         command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
         service = JudgeService(local, command, f"{local.state_dir}/{SOCKET}", restarts=0)

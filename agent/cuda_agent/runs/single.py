@@ -24,6 +24,7 @@ from cuda_agent.operators import Operator, load
 from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, refuse_existing
+from cuda_agent.runs.baseline import keep_baseline
 from cuda_agent.runs.beginning import Beginning
 from cuda_agent.runs.chair import Chair
 from cuda_agent.runs.clock import Clock
@@ -144,6 +145,7 @@ class _Work:
             for event in first_events(begin, model.name):
                 trajectory.add(event)
             snapshots = stack.enter_context(Snapshots(begin.run.snapshots))
+            keep_baseline(begin.place, begin.operator, begin.settings)
             place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace))
             stack.callback(self.signals.shield)
             turn = past.memory.turn if past else 0
@@ -167,6 +169,7 @@ class _Work:
             home.target,
             model_shares_uid=home.model_shares_uid,
             locks=home.locks_inside,
+            cache=home.cache_inside(model=True),
         )
         judge.install(begin.operator, rules)
         judge.served = place.serve_judge()

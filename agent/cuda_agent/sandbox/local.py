@@ -37,10 +37,12 @@ class LocalSandbox:
         extra_env: Mapping[str, str] | None = None,
         confinement: Confinement | None = None,
         shared: Sequence[str] = (),
+        shown: Sequence[str] = (),
     ) -> None:
         """Take absolute or relative paths; `python` is the interpreter that `python3` is to be inside.
 
-        `shared` are folders of the machine that can be written to also where commands are confined.
+        `shared` are folders of the machine that can be written to also where commands are confined, `shown` those that
+        can be read then.
         """
         self.workspace = os.path.realpath(workspace)  # what commands find as their own directory
         self.state_dir = os.path.realpath(state_dir)
@@ -48,6 +50,7 @@ class LocalSandbox:
         self._extra_env = dict(extra_env or {})
         self._confinement = confinement
         self._shared = tuple(shared)
+        self._shown = tuple(shown)
         self._namespace: PidNamespace | None = None
         self._env: dict[str, str] = {}
         self._running: set[Supervised] = set()
@@ -147,7 +150,7 @@ class LocalSandbox:
             [self._confinement.python, *LAUNCHER[1:]],
             workspace=self.workspace,
             state_dir=self.state_dir,
-            readable=[str(SUPERVISOR)],
+            readable=[str(SUPERVISOR), *filter(os.path.isdir, self._shown)],
             writable=self._shared,
             options=space.options,
         )

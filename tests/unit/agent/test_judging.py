@@ -68,6 +68,7 @@ def test_the_judge_and_the_operator_are_installed(sandbox: FakeSandbox, judge: J
         "operator_timeout_s": 300.0,
         "model_shares_uid": True,
         "locks": "/run/lock/here",
+        "cache": None,
     }
     assert list(Path(sandbox.workspace).iterdir()) == []
 

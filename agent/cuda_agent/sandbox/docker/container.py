@@ -19,7 +19,7 @@ from docker.types import DeviceRequest
 from cuda_agent.sandbox.command import Command
 from cuda_agent.sandbox.docker.engine import ERRORS, Engine
 from cuda_agent.sandbox.docker.execution import Execution, StreamEnded
-from cuda_agent.sandbox.docker.layout import LOCKS, RUN_COMMAND, WORKSPACE, Limits, mounts
+from cuda_agent.sandbox.docker.layout import KEPT, LOCKS, RUN_COMMAND, WORKSPACE, Limits, mounts
 from cuda_agent.sandbox.docker.owner import Owner
 from cuda_agent_tools.sandbox import ExecResult, SandboxError, SandboxLost
 
@@ -42,6 +42,8 @@ class Spec:
     """UUIDs (or whatever the NVIDIA toolkit knows a device by); none unless they are asked for."""
     locks: str = ""
     """The directory of the machine's locks, as the daemon finds it; without it nothing of the host is in there."""
+    cache: str = ""
+    """The volume of the machine's cache; the daemon makes it where it is missing."""
 
 
 def host_config(api: Any, spec: Spec) -> dict[str, Any]:
@@ -64,12 +66,17 @@ def host_config(api: Any, spec: Spec) -> dict[str, Any]:
         auto_remove=True,
         restart_policy={"Name": "no"},
         log_config={"Type": "none", "Config": {}},
-        binds=[f"{spec.locks}:{LOCKS}:rw"] if spec.locks else None,
+        binds=_binds(spec) or None,
         device_requests=[DeviceRequest(device_ids=list(spec.gpus), capabilities=[["gpu", "compute", "utility"]])]
         if spec.gpus
         else None,
     )
     return config
+
+
+def _binds(spec: Spec) -> list[str]:
+    found = [(spec.locks, LOCKS), (spec.cache, KEPT)]
+    return [f"{source}:{place}:rw" for source, place in found if source]
 
 
 class Container:

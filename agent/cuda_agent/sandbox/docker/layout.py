@@ -36,6 +36,10 @@ TRUSTED = User(0, "root", "/var/lib/cuda-agent", "/var/lib/cuda-agent", "/var/li
 """For what the host does and for the judge. A submission (uid 65534) reads its sealed copy below `tmp`."""
 LOCKS = f"{TRUSTED.state_dir}/locks"
 """The machine's locks, in a folder that nobody but root gets into."""
+KEPT = f"{TRUSTED.state_dir}/kept"
+"""Where the volume of the machine's cache is mounted, in the same folder."""
+CACHE = f"{KEPT}/judge"
+"""The cache, a folder that the judge makes in it."""
 
 
 @dataclass(frozen=True)
