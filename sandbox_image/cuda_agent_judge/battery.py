@@ -2,5 +2,7 @@
 
 IN_LOOP = ("native", "signed", "native", "sparse", "native")
 FINAL = ("native", "signed", "native", "sparse", "native", "signed", "sparse", "native", "signed", "sparse")
+AUDITED = "native"
+"""Of the call that is looked at from inside, behind these."""
 TIMED = "timed"
 """Native inputs of a timed call, of which only the twin is wanted."""

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from cuda_agent_judge import contract, drawing
+from cuda_agent_judge import battery, contract, drawing
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import OutputError
@@ -12,6 +12,7 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.workers import Refused, Workers
 
 TIMED_CALL = "a timed call"
+_BETWEEN_BANDS = "in a call whose tensors lie between guard bands: what is read out of bounds there is NaN"
 
 
 def new_seed() -> int:
@@ -42,6 +43,10 @@ def refuse_vendor_calls(names: list[Any]) -> None:
         )
 
 
+def _malformed() -> Refused:
+    return Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
+
+
 class Checker:
     """Makes checked calls and keeps the worst error of each output."""
 
@@ -69,18 +74,46 @@ class Checker:
                 self._checked_call(variant)
 
     def audit(self) -> None:
-        """Refuse library compute and submissions none of whose own functions run.
+        """Refuse writes out of bounds, and where compute is limited library compute and kernels that do not run.
 
         Raises:
-            Refused: the policy is broken.
+            Refused: the policy is broken, or the call is wrong.
         """
-        if self._any_library:
+        guarded, limited = self._defences.red_zones, not self._any_library
+        if not (guarded or limited):
             return
-        self._draw("native")
-        found = self._workers.ask_candidate(Kind.AUDIT)
+        found = self._looked_at(guarded=guarded, limited=limited)
+        if guarded and "failed" in found:
+            said = str(found["failed"])[:300]
+            self.notes.append(f"writes out of bounds were not looked for: the call between guard bands failed ({said})")
+            found, guarded = self._looked_at(guarded=False, limited=limited), False
+        if limited:
+            self._refuse_compute(found)
+        if guarded:
+            self._refuse_writes(found)
+
+    def _looked_at(self, *, guarded: bool, limited: bool) -> dict[str, Any]:
+        self._draw(battery.AUDITED, prepared=guarded, guarded=guarded)
+        if guarded:
+            self._workers.tell_reference(Kind.EXPECT, {"variant": "twin"})
+        try:
+            return self._workers.ask_candidate(Kind.AUDIT, {"limited": limited})
+        finally:
+            if guarded:
+                self._workers.hear_reference()
+
+    def _refuse_writes(self, found: dict[str, Any]) -> None:
+        said = found.get("out_of_bounds")
+        if not isinstance(said, list):
+            raise _malformed()
+        if said:
+            raise Refused("incorrect", str(said[0])[:600], "\n".join(str(line)[:600] for line in said[:20]))
+        self.land(values=True, where=_BETWEEN_BANDS)
+
+    def _refuse_compute(self, found: dict[str, Any]) -> None:
         refused, own, vendor = found.get("refused"), found.get("own"), found.get("vendor")
         if not (isinstance(refused, list) and isinstance(own, list) and isinstance(vendor, list)):
-            raise Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
+            raise _malformed()
         if found.get("compiled"):
             raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
         if refused:
@@ -154,10 +187,11 @@ class Checker:
                 "incorrect", "an output changed when forward was called again; return fresh memory on every call"
             )
 
-    def _draw(self, variant: str, *, prepared: bool = False) -> None:
+    def _draw(self, variant: str, *, prepared: bool = False, guarded: bool = False) -> None:
         body = {"variant": variant, "seed": self.seeds(), "prepared": variant if prepared else None}
         drawn = self._workers.ask_reference(Kind.DRAW, body)
         order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": self._defences.poison}
+        order["red_zones"] = guarded
         self._workers.ask_candidate(Kind.PREPARE, order)
 
     def _checked_call(self, variant: str) -> None:
