@@ -5,7 +5,7 @@ PyTorch's dispatcher, from Python or C++; reads, and memory from malloc or cudaM
 """
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,13 @@ class Fault:
     @property
     def sentence(self) -> str:
         """What a kernel's author has to know."""
-        count = f"{self.written} byte{'s' if self.written != 1 else ''}"
         where, past, hint = (
             ("behind the end", "past it", "check the bounds of the last block or row")
             if self.behind
             else ("before the start", "before it", "check for indices below 0")
         )
-        return f"forward wrote {count} {where} of {self.what}, up to {self.farthest} bytes {past}; {hint}"
+        written, farthest = _bytes(self.written), _bytes(self.farthest)
+        return f"forward wrote {written} {where} of {self.what}, up to {farthest} {past}; {hint}"
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,17 @@ class _Zone:
 class RedZones:
     """Places tensors between bands and keeps their memory while anybody has them, and until it was looked at."""
 
-    def __init__(self, synchronize: Callable[[], Any]) -> None:
-        """`synchronize` waits for all work on the device."""
+    def __init__(self, synchronize: Callable[[], Any], room: Mapping[str, int] | None = None) -> None:
+        """`synchronize` waits for all work on the device.
+
+        `room` are the bytes, by device, that bands and tensors which are gone may take: else an eighth of what is free.
+        """
         self._synchronize = synchronize
         self._zones: list[_Zone] = []
         self._found: list[Fault] = []
         self._contents: dict[tuple[torch.device, bool], _Content] = {}
         self._kept = 0
-        self._room: dict[str, int] = {}
+        self._room = dict(room or {})
 
     def inputs(self, leaves: Iterable[Leaf], device: torch.device) -> list[torch.Tensor] | None:
         """Flat memory for these inputs; None where a second copy of them would take too much."""
@@ -218,11 +221,14 @@ class RedZones:
         return self._contents[key]
 
     def _room_on(self, device: torch.device) -> int:
-        """What bands and kept memory may take in all."""
         if device.type not in self._room:
             free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory.on_host()
             self._room[device.type] = free // _SHARE_OF_FREE
         return self._room[device.type]
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte" if count == 1 else f"{count} bytes"
 
 
 def _changed(band: torch.Tensor, content: bytes) -> list[int]:
