@@ -171,12 +171,16 @@ class Candidate:
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
         done = self._runner.go(self._model, body["spin_us"])
+        self._current = done.output
         outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
+        where = self._take_places(outputs)
+        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns, "where": where}
+
+    def _take_places(self, outputs: list[torch.Tensor]) -> list[list[Any]]:
+        """Read some places of the outputs that a call has returned; returns where the judge can do so itself."""
         plain = [t for t in outputs if type(t) is _Tensor and t.layout == torch.strided]
         self._taken = sampling.sample(plain)
-        self._current = done.output
-        where = peeking.where(plain) if self._cudart is None else []
-        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns, "where": where}
+        return peeking.where(plain) if self._cudart is None else []
 
     def _land(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
@@ -229,12 +233,10 @@ class Candidate:
             if zones is None:
                 raise
             # It may be that the submission is right and only cannot do with tensors like these.
-            return {"failed": fault_of(error)["sentence"]}
+            return {"unguarded": fault_of(error)["sentence"]}
         if zones is not None:
-            outputs = contract.tensors(self._current)
-            found["out_of_bounds"] = [fault.sentence for fault in zones.faults(outputs)]
-            self._taken = sampling.sample([t for t in outputs if type(t) is _Tensor and t.layout == torch.strided])
-        return found
+            found["out_of_bounds"] = [fault.sentence for fault in zones.faults(contract.tensors(self._current))]
+        return found | {"where": self._take_places(contract.tensors(self._current))}
 
     def _looked_at(self, zones: RedZones | None, *, limited: bool) -> dict[str, Any]:
         def call() -> None:

@@ -31,7 +31,7 @@ class Defences:
     still: bool = True
     """On `cpu` a submission stands still outside its calls, and its outputs are read in place when forward returns."""
     red_zones: bool = True
-    """In one call the tensors that a submission is given or allocates lie between guard bands, which it may not write."""
+    """In one call what a submission is given or allocates lies between guard bands, which it may not write to."""
     slower: Mapping[str, float] = field(default_factory=dict)
     """By side, the share of a call's own time by which it is drawn out: 0.08 makes 1 ms last 1.08 ms."""
 

@@ -51,9 +51,7 @@ class Audit(Dispatching):  # type: ignore[no-untyped-call]
         return (self._zones.carry_out if func.namespace in _PYTORCHS else self.inside)(func, args, kwargs)
 
 
-def audit(
-    call: Callable[[], Any], own_modules: Iterable[ModuleType], zones: RedZones | None = None
-) -> dict[str, Any]:
+def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType], zones: RedZones | None = None) -> dict[str, Any]:
     """Make one call and say which refused operations and whether any own function ran.
 
     `own_modules` are the pybind modules that were built from the submission; what it allocates lies between `zones`.

@@ -234,7 +234,7 @@ def _bytes(count: int) -> str:
 def _changed(band: torch.Tensor, content: bytes) -> list[int]:
     """The places at which a band is no longer what it was."""
     found = _bytes_of(band)
-    return [] if found == content else [at for at, (is_, was) in enumerate(zip(found, content)) if is_ != was]
+    return [] if found == content else [at for at, byte in enumerate(content) if found[at] != byte]
 
 
 def _bytes_of(data: torch.Tensor) -> bytes:

@@ -213,7 +213,7 @@ def test_a_wrong_submission_is_refused(judge: Judge, name: str) -> None:
 def test_an_honest_submission_passes(judge: Judge) -> None:
     answer = judge(model_new("return torch.relu(x) * 2"))
     assert (answer.report.status, answer.code) == ("correct", 0), answer.report
-    assert answer.report.checked_calls == 6
+    assert answer.report.checked_calls == 5
     assert "[PASS]" in answer.stdout
 
 
