@@ -5,6 +5,7 @@ believes only the bytes in the landing buffer and its own clock.
 """
 
 import base64
+import contextlib
 import io
 import linecache
 import sys
@@ -23,6 +24,7 @@ from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.memory import peak_of
 from cuda_agent_judge.precision import apply_precision
 from cuda_agent_judge.protocol import Kind
+from cuda_agent_judge.red_zones import RedZones
 from cuda_agent_judge.runner import Inputs, Runner
 from cuda_agent_judge.slowing import slowed
 from cuda_agent_judge.symbols import vendor_calls
@@ -58,6 +60,8 @@ class Candidate:
         self._model: Callable[..., Any] = _nothing
         self._current: Any = None
         self._previous: Any = None
+        self._zones: RedZones | None = None
+        self._guarded = False
         self._handlers: dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]] = {
             Kind.LOAD: self._load,
             Kind.PREPARE: self._prepare,
@@ -146,8 +150,18 @@ class Candidate:
         values = torch.load(io.BytesIO(base64.b64decode(body["values"])), weights_only=False)
         if body.get("poison"):
             self._poison_free_memory()
-        self._runner.prepare(body["set"], values, later=bool(body.get("later")))
+        if self._zones is not None:
+            self._zones.let_go()
+        self._guarded = bool(body.get("red_zones"))
+        self._values = values
+        guarded = self._between_zones() if self._guarded else None
+        self._runner.prepare(body["set"], values, later=bool(body.get("later")), instead=guarded)
         return {}
+
+    def _between_zones(self) -> list[torch.Tensor] | None:
+        self._zones = RedZones(self._finish)
+        device = torch.device("cpu") if self._cudart is None else torch.device("cuda", torch.cuda.current_device())
+        return self._zones.inputs(self._runner.leaves, device)
 
     def _poison_free_memory(self) -> None:
         """Fill a block of each output's size and let it go: what the allocator hands out next must not look right."""
@@ -157,12 +171,16 @@ class Candidate:
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
         done = self._runner.go(self._model, body["spin_us"])
+        self._current = done.output
         outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
+        where = self._take_places(outputs)
+        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns, "where": where}
+
+    def _take_places(self, outputs: list[torch.Tensor]) -> list[list[Any]]:
+        """Read some places of the outputs that a call has returned; returns where the judge can do so itself."""
         plain = [t for t in outputs if type(t) is _Tensor and t.layout == torch.strided]
         self._taken = sampling.sample(plain)
-        self._current = done.output
-        where = peeking.where(plain) if self._cudart is None else []
-        return {"claim_ns": done.claim_ns, "enqueue_ns": done.enqueue_ns, "where": where}
+        return peeking.where(plain) if self._cudart is None else []
 
     def _land(self, body: dict[str, Any]) -> dict[str, Any]:
         """Copy an output's bytes out; the current one is described and the inputs are given back as well."""
@@ -180,6 +198,9 @@ class Candidate:
         meta["settled"] = sampling.settled(self._taken, self._landed())
         self._runner.give_back()
         self._finish()
+        if self._guarded:
+            self._guarded = False
+            self._runner.prepare(0, self._values, later=True)
         self._previous, self._current = self._current if self._held else None, None
         return meta
 
@@ -204,9 +225,31 @@ class Candidate:
         return self._model(*args, **kwargs)
 
     def _audit(self, body: dict[str, Any]) -> dict[str, Any]:
-        # The library that the judge built was looked at before; these the submission built while it was imported.
-        built = [Path(file) for module in self._own_modules if (file := getattr(module, "__file__", None))]
-        return policy.audit(self._call, self._own_modules) | {"vendor": vendor_calls(built)}
+        """Look at one call from inside: which operations it uses, where they are limited, and where it writes."""
+        zones = self._zones if self._guarded else None
+        try:
+            found = self._looked_at(zones, limited=body["limited"])
+        except BaseException as error:
+            if zones is None:
+                raise
+            # It may be that the submission is right and only cannot do with tensors like these.
+            return {"unguarded": fault_of(error)["sentence"]}
+        if zones is not None:
+            found["out_of_bounds"] = [fault.sentence for fault in zones.faults(contract.tensors(self._current))]
+        return found | {"where": self._take_places(contract.tensors(self._current))}
+
+    def _looked_at(self, zones: RedZones | None, *, limited: bool) -> dict[str, Any]:
+        def call() -> None:
+            self._current = self._call()
+
+        if limited:
+            # The library that the judge built was looked at before; these the submission built while it was imported.
+            built = [Path(file) for module in self._own_modules if (file := getattr(module, "__file__", None))]
+            return policy.audit(call, self._own_modules, zones) | {"vendor": vendor_calls(built)}
+        # What torch.compile has compiled would run as it was written.
+        with contextlib.nullcontext() if zones is None or policy.compiled() else policy.Audit(zones):
+            call()
+        return {}
 
     def _record(self, body: dict[str, Any]) -> dict[str, Any]:
         """Say what one more call starts, and how long each part of it takes; or only make the profiler ready for it."""

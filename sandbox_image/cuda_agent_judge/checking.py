@@ -2,9 +2,10 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import contract, drawing
+from cuda_agent_judge import battery, contract, drawing
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import OutputError
@@ -12,6 +13,7 @@ from cuda_agent_judge.session import Session
 from cuda_agent_judge.workers import Refused, Workers
 
 TIMED_CALL = "a timed call"
+_BETWEEN_BANDS = "in a call whose tensors lie between guard bands: what is read out of bounds there is NaN"
 
 
 def new_seed() -> int:
@@ -42,6 +44,21 @@ def refuse_vendor_calls(names: list[Any]) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Called:
+    """A call of the submission, and what the reference says to its inputs."""
+
+    variant: str
+    answer: dict[str, Any]
+    expected: dict[str, Any]
+    failed: Refused | None
+    """Why there is no answer."""
+
+
+def _malformed() -> Refused:
+    return Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
+
+
 class Checker:
     """Makes checked calls and keeps the worst error of each output."""
 
@@ -69,18 +86,38 @@ class Checker:
                 self._checked_call(variant)
 
     def audit(self) -> None:
-        """Refuse library compute and submissions none of whose own functions run.
+        """Make a checked call that is looked at from inside.
 
         Raises:
-            Refused: the policy is broken.
+            Refused: it computes with libraries that it may not use, writes out of bounds or is wrong in another way.
         """
-        if self._any_library:
-            return
-        self._draw("native")
-        found = self._workers.ask_candidate(Kind.AUDIT)
+        guarded = self._defences.red_zones
+        called = self._audited(guarded=guarded)
+        if guarded and "unguarded" in called.answer:
+            said = str(called.answer["unguarded"])[:300]
+            self.notes.append(f"writes out of bounds were not looked for: the call between guard bands failed ({said})")
+            called, guarded = self._audited(guarded=False), False
+        if called.failed is None and not self._any_library:
+            self._refuse_compute(called.answer)
+        if called.failed is None and guarded:
+            self._refuse_writes(called.answer)
+        self._judge(called, _BETWEEN_BANDS if guarded else f"{battery.AUDITED} inputs")
+
+    def _audited(self, *, guarded: bool) -> _Called:
+        order = {"limited": not self._any_library}
+        return self._called(battery.AUDITED, lambda: self._workers.ask_candidate(Kind.AUDIT, order), guarded=guarded)
+
+    def _refuse_writes(self, found: dict[str, Any]) -> None:
+        said = found.get("out_of_bounds")
+        if not isinstance(said, list):
+            raise _malformed()
+        if said:
+            raise Refused("incorrect", str(said[0])[:600], "\n".join(str(line)[:600] for line in said[:20]))
+
+    def _refuse_compute(self, found: dict[str, Any]) -> None:
         refused, own, vendor = found.get("refused"), found.get("own"), found.get("vendor")
         if not (isinstance(refused, list) and isinstance(own, list) and isinstance(vendor, list)):
-            raise Refused("tampering", "the submission interfered with the judge: its audit came back malformed")
+            raise _malformed()
         if found.get("compiled"):
             raise Refused("policy", "the submission uses torch.compile; only own kernels may compute")
         if refused:
@@ -154,32 +191,43 @@ class Checker:
                 "incorrect", "an output changed when forward was called again; return fresh memory on every call"
             )
 
-    def _draw(self, variant: str, *, prepared: bool = False) -> None:
-        body = {"variant": variant, "seed": self.seeds(), "prepared": variant if prepared else None}
+    def _draw(self, variant: str, *, guarded: bool) -> None:
+        body = {"variant": variant, "seed": self.seeds(), "prepared": variant}
         drawn = self._workers.ask_reference(Kind.DRAW, body)
         order = {"set": secrets.randbelow(64), "values": drawn["values"], "poison": self._defences.poison}
+        order["red_zones"] = guarded
         self._workers.ask_candidate(Kind.PREPARE, order)
 
     def _checked_call(self, variant: str) -> None:
-        self._draw(variant, prepared=True)
+        called = self._called(variant, lambda: self._workers.go({"spin_us": 300}, submission=True)[0])
+        failed, expected = called.failed, called.expected
+        if failed and not expected["usable"] and "reason" in expected and failed.status == "runtime_error":
+            return
+        self._judge(called, f"{variant} inputs")
+
+    def _called(self, variant: str, call: Callable[[], dict[str, Any]], *, guarded: bool = False) -> _Called:
+        """Have the submission called on fresh inputs while the reference answers them."""
+        self._draw(variant, guarded=guarded)
         self._workers.tell_reference(Kind.EXPECT, {"variant": variant})
         failed: Refused | None = None
         answer: dict[str, Any] = {}
         try:
-            answer, _ = self._workers.go({"spin_us": 300}, submission=True)
+            answer = call()
         except Refused as refusal:
             failed = refusal
         expected = self._workers.hear_reference().body
-        if failed is not None:
-            if not expected["usable"] and "reason" in expected and failed.status == "runtime_error":
-                return
-            raise failed
-        self._workers.look(answer)
-        if variant == "native" and not expected.get("wide"):
+        return _Called(variant, answer, expected, failed)
+
+    def _judge(self, called: _Called, where: str) -> None:
+        if called.failed is not None:
+            raise called.failed
+        expected = called.expected
+        self._workers.look(called.answer)
+        if called.variant == "native" and not expected.get("wide"):
             note = "no fp64 reference: compared with the reference's own precision"
             self.notes += [note] if note not in self.notes else []
         self.check_previous()
-        self.land(values=bool(expected["usable"]), where=f"{variant} inputs")
+        self.land(values=bool(expected["usable"]), where=where)
 
     def _keep(self, errors: list[dict[str, Any]]) -> None:
         for raw in errors:

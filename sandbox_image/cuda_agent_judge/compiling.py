@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from cuda_agent_judge import free_memory
 from cuda_agent_judge.isolation import Identity, drop_to
 
 LINK = "the link"
@@ -131,7 +132,7 @@ def run_all(
 
 def parallel_jobs() -> int:
     """How many compilers run at once: one a core, and one per 2 GiB of memory that is free."""
-    return max(1, min(len(os.sched_getaffinity(0)), _memory_free() // _BYTES_A_JOB))
+    return max(1, min(len(os.sched_getaffinity(0)), free_memory.on_host() // _BYTES_A_JOB))
 
 
 def error_lines(output: str) -> list[str]:
@@ -205,15 +206,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _memory_free() -> int:
-    """Bytes this process may still take, by the machine and by its cgroup."""
-    free = 8 * 2**30
-    with contextlib.suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    with contextlib.suppress(OSError, ValueError):
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        free = min(free, limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    return free

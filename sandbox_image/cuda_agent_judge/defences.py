@@ -30,6 +30,8 @@ class Defences:
     """Inputs come back as they went out."""
     still: bool = True
     """On `cpu` a submission stands still outside its calls, and its outputs are read in place when forward returns."""
+    red_zones: bool = True
+    """In one call what a submission is given or allocates lies between guard bands, which it may not write to."""
     slower: Mapping[str, float] = field(default_factory=dict)
     """By side, the share of a call's own time by which it is drawn out: 0.08 makes 1 ms last 1.08 ms."""
 

@@ -18,9 +18,11 @@ from torch._C._profiler import ProfilerState as _ProfilerState
 from torch._C._profiler import _ExperimentalConfig
 
 from cuda_agent_judge.dispatching import Dispatching
+from cuda_agent_judge.red_zones import RedZones
 
 NAMESPACE = "cuda_extension"
 _NO_OPTIONS = _ExperimentalConfig()
+_PYTORCHS = frozenset({"aten", "prim", "prims"})
 _NEUTRAL_NAMESPACES = frozenset({"prim", "profiler", NAMESPACE})
 _MOVES_NO_ARITHMETIC = frozenset(
     (
@@ -35,23 +37,26 @@ _MOVES_NO_ARITHMETIC = frozenset(
 
 
 class Audit(Dispatching):  # type: ignore[no-untyped-call]
-    """Records the operations of one call by name ("aten::mm")."""
+    """Records the operations of one call by name ("aten::mm"), and has tensors placed between `zones`."""
 
-    def __init__(self) -> None:
+    def __init__(self, zones: RedZones | None = None) -> None:
         super().__init__()
         self.names: set[str] = set()
+        self._zones = zones
 
     def see(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.names.add(f"{func.namespace}::{func._schema.name.rpartition('::')[2]}")
-        return func(*args, **kwargs)
+        if self._zones is None:
+            return func(*args, **kwargs)
+        return (self._zones.carry_out if func.namespace in _PYTORCHS else self.inside)(func, args, kwargs)
 
 
-def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType]) -> dict[str, Any]:
+def audit(call: Callable[[], Any], own_modules: Iterable[ModuleType], zones: RedZones | None = None) -> dict[str, Any]:
     """Make one call and say which refused operations and whether any own function ran.
 
-    `own_modules` are the pybind modules that were built from the submission.
+    `own_modules` are the pybind modules that were built from the submission; what it allocates lies between `zones`.
     """
-    mode = Audit()
+    mode = Audit(zones)
     own: set[str] = set()
     seen: set[str] = set()
     with _profiled(seen), mode, _watched(own_modules, own):

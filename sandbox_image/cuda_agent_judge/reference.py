@@ -21,7 +21,7 @@ from cuda_agent_judge import ahead, compare, expected, machine_cache, peeking, s
 from cuda_agent_judge.ahead import Ahead, Answers
 from cuda_agent_judge.analyze import analyze
 from cuda_agent_judge.appraisal import extended
-from cuda_agent_judge.battery import IN_LOOP, TIMED
+from cuda_agent_judge.battery import AUDITED, IN_LOOP, TIMED
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.lending import Lent
@@ -128,7 +128,7 @@ class Reference:
             self._stand_up(int.from_bytes(os.urandom(8), "big") >> 1, Phases())
             return True
         if self._ahead is None:
-            self._ahead = Ahead(self._standing, IN_LOOP, _TIMED_AHEAD)
+            self._ahead = Ahead(self._standing, (*IN_LOOP, AUDITED), _TIMED_AHEAD)
         if not self._standing.baselines.is_warm:
             self._standing.baselines.handle(Kind.WARM, {})
             return True

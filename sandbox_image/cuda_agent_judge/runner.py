@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge import trees
-from cuda_agent_judge.buffers import Layout
+from cuda_agent_judge.buffers import Layout, Leaf
 from cuda_agent_judge.cudart import Cudart
 
 _now_ns = time.perf_counter_ns
@@ -101,17 +101,30 @@ class Runner:
         return self._args, self._kwargs
 
     @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """How each input is laid out."""
+        return self._inputs.layout.leaves
+
+    @property
     def private(self) -> list[torch.Tensor]:
         """The flat extents the next call runs on."""
         return self._raw
 
-    def prepare(self, index: int, values: list[Any], *, now: bool = False, later: bool = False) -> None:
+    def prepare(
+        self,
+        index: int,
+        values: list[Any],
+        *,
+        now: bool = False,
+        later: bool = False,
+        instead: list[torch.Tensor] | None = None,
+    ) -> None:
         """Take the private set `index`; refresh it at once on `cpu` or if `now`, else behind the spin of `go`.
 
         A call that does not go through `go` needs `now`: it would run on the values before. With `later`, `go`
-        refreshes on `cpu` too: the slot is not filled yet.
+        refreshes on `cpu` too: the slot is not filled yet. `instead` is memory to take in place of a set.
         """
-        self._raw = self._sets[index % len(self._sets)]
+        self._raw = self._sets[index % len(self._sets)] if instead is None else instead
         leaves: list[Any] = []
         for slot, value in zip(self._inputs.slots, values, strict=True):
             if slot is None:
