@@ -4,6 +4,7 @@ A request is a line of JSON on stdin, its answer one on stdout. A judgement has 
 switches off; `plain` asks the plain checker in place of the judge. The process has the environment of a judge.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -14,9 +15,11 @@ from typing import Any
 
 
 def main(argv: list[str]) -> int:
-    """Serve requests until stdin ends; `argv` names the judge's home and the place of the plain checker."""
-    sys.path[:0] = argv[1:]
-
+    """Serve requests until stdin ends; `argv` names the target, the judge's home and the place of the plain checker."""
+    sys.path[:0] = argv[2:]
+    # What every judgement would import again, and on `cpu` every baseline; with a GPU that might keep it from forking.
+    for name in ("cuda_agent_judge.commands", *(["torch._inductor.compile_fx"] if argv[1] == "cpu" else [])):
+        importlib.import_module(name)
     from cuda_agent_judge import environment
     from cuda_agent_judge.processes import become_subreaper, check_untouched
 

@@ -42,6 +42,7 @@ ROWS = (
         "46",
         model_new("for _ in range(100): y = torch.relu(x) * 2\nreturn y", head=FORGED),
         ("slower",),
+        noted="disagreed",
         off=("clock",),
         command="verdict",
     ),

@@ -2,7 +2,7 @@
 
 from judging import model_new
 
-from suite.operators import PRODUCT, SOFTMAX, TWO
+from suite.operators import IEEE, PRODUCT, SOFTMAX, TWO
 from suite.row import BOTH, Row
 
 FORM = "the form is held against the reference's, from raw bytes"
@@ -134,6 +134,7 @@ ROWS = (
         said="fresh memory",
         off=("lifetime",),
         operator=PRODUCT,
+        settings=IEEE,
     ),
     Row(
         "all NaN",

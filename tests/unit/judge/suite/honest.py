@@ -3,7 +3,7 @@
 from judging import LINEAR, SCALE, model_new
 
 from suite.forms import KEPT
-from suite.operators import DIAGONAL, DROPOUT, HANDED_ON, IMAGES, PRODUCT, ROOT, TRIANGLE, TWO
+from suite.operators import DIAGONAL, DROPOUT, HANDED_ON, IEEE, IMAGES, PRODUCT, ROOT, TRIANGLE, TWO
 from suite.row import BOTH, CUDA, NO_WIN, Row, Target
 
 PASSES = ("correct",)
@@ -120,6 +120,7 @@ ROWS = (
         model_new("return x @ x"),
         NO_WIN,
         operator=PRODUCT,
+        settings=IEEE,
         command="verdict",
         final=True,
     ),
@@ -131,6 +132,6 @@ ROWS = (
         operator=PRODUCT,
         command="verdict",
         final=True,
-        settings={"output_lifetime": "next-call"},
+        settings=IEEE | {"output_lifetime": "next-call"},
     ),
 )

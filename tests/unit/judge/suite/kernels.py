@@ -6,7 +6,7 @@ from typing import Any
 from judging import model_new
 
 from suite.cuda_kernels import SOURCE as CUDA_SOURCE
-from suite.operators import SIGNED_RELU, SILU
+from suite.operators import PRODUCT_BESIDE_RELU, SIGNED_RELU, SILU
 from suite.row import BOTH, CPU, CUDA, Row, Target
 
 CPU_SOURCE = """
@@ -68,6 +68,7 @@ CHEATS = (
         "unjoined",
         ("slower",),
         off=("clock", "sync+still"),
+        operator=PRODUCT_BESIDE_RELU,
         command="verdict",
     ),
     cheat("a kernel that clears its input", "43", "clears_input", said="was written to", off=("untouched",)),

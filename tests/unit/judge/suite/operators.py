@@ -18,6 +18,9 @@ PRODUCT: Mapping[Target, str] = {
     "cpu": PRODUCT_SOURCE.replace("SIZE", "512"),
     "cuda": PRODUCT_SOURCE.replace("SIZE", "2048"),
 }
+IEEE = {"precision": "ieee"}
+"""With a product on `cuda`: TF32 would make it too short for what is shown."""
+PRODUCT_BESIDE_RELU = PRODUCT_SOURCE.replace("x @ x", "torch.relu(x) + 0 * (x @ x)").replace("SIZE", "2048")
 SLOW = SCALE.replace("        return", "        time.sleep(0.1)\n        return").replace(
     "import torch", "import time, torch"
 )

@@ -31,12 +31,16 @@ def is_as_expected(warm: Warm, row: Row) -> None:
     judged = warm.judge(row)
     assert judged.report.status in row.statuses, judged.report
     assert row.said in judged.report.reason
+    assert any(row.noted in note for note in judged.report.notes) or not row.noted
+    assert ("[PASS]" if judged.report.passed else "[FAIL]") in judged.stdout
     assert judged.code == (0 if judged.report.passed else 1)
 
 
 def is_accepted(warm: Warm, row: Row, off: str) -> None:
     """Judge it without these defences."""
     judged = warm.judge(row, off)
+    for _ in range(3):  # where the machine has other load
+        judged = warm.judge(row, off) if judged.report.status == "inconclusive" else judged
     assert judged.report.status in ACCEPTED, judged.report
 
 

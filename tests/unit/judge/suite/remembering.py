@@ -2,28 +2,32 @@
 
 from judging import RELU, model_new
 
-from suite.operators import PRODUCT, SIGNED_RELU
+from suite.operators import IEEE, PRODUCT, SIGNED_RELU
 from suite.row import BOTH, CUDA, NO_WIN, Row
 
 SEPARATE = "the answers are in another process"
 SCAN = """
-def scan(x):
-    flat = x.reshape(-1)
-    mark = bytes((torch.relu(flat[:64]) * 2).view(torch.uint8).tolist())
+WINDOW = 8 << 20
+def windows(size):
     with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
         for line in maps:
             span, rights = line.split()[:2]
             start, end = (int(part, 16) for part in span.split("-"))
-            if not rights.startswith("rw") or end - start > 1 << 30: continue
-            try:
-                memory.seek(start)
-                data = memory.read(end - start)
-            except (OSError, ValueError, OverflowError): continue
-            at = data.find(mark)
-            while 0 <= at <= len(data) - 4 * x.numel():
-                found = torch.frombuffer(bytearray(data[at : at + 4 * x.numel()]), dtype=torch.float32)
-                if torch.equal(found[::999], torch.relu(flat[::999]) * 2): return found.view_as(x)
-                at = data.find(mark, at + 1)
+            if not rights.startswith("rw"): continue
+            for at in range(start, end, WINDOW - size):
+                try:
+                    memory.seek(at)
+                    yield memory.read(min(WINDOW, end - at))
+                except (OSError, ValueError, OverflowError): break
+def scan(x):
+    flat, size = x.reshape(-1), 4 * x.numel()
+    mark = bytes((torch.relu(flat[:64]) * 2).view(torch.uint8).tolist())
+    for data in windows(size):
+        at = data.find(mark)
+        while 0 <= at <= len(data) - size:
+            found = torch.frombuffer(bytearray(data[at : at + size]), dtype=torch.float32)
+            if torch.equal(found[::999], torch.relu(flat[::999]) * 2): return found.view_as(x)
+            at = data.find(mark, at + 1)
     return torch.zeros_like(x)
 """
 BLOCKS = """
@@ -129,6 +133,7 @@ ROWS = (
         NO_WIN,
         off=("fresh",),
         operator=PRODUCT,
+        settings=IEEE,
         command="verdict",
     ),
     Row(
@@ -146,6 +151,7 @@ ROWS = (
         said="timed call",
         off=("checked", "fresh"),
         operator=PRODUCT,
+        settings=IEEE,
         command="verdict",
     ),
     Row(

@@ -48,7 +48,7 @@ class Warm:
         self._root = root
         self._target = target
         self._bench = Bench(root)
-        command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), str(HOME), str(TESTS)]
+        command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         environ = environment.clean(dict(os.environ))
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
 
