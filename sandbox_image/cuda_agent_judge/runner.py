@@ -89,11 +89,12 @@ class Runner:
         ]
         self._flush = None if self._cudart is None else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device=device)
         self._raw: list[torch.Tensor] = self._sets[0]
+        self._given: dict[tuple[int, int], torch.Tensor] = {}
 
     def give_memory(self) -> None:
         """Let the private inputs go."""
         self._raw_slot, self._sets, self._raw, self._flush = [], [], [], None
-        self._args, self._kwargs = [], {}
+        self._args, self._kwargs, self._given = [], {}, {}
 
     @property
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
@@ -124,19 +125,24 @@ class Runner:
         A call that does not go through `go` needs `now`: it would run on the values before. With `later`, `go`
         refreshes on `cpu` too: the slot is not filled yet. `instead` is memory to take in place of a set.
         """
-        self._raw = self._sets[index % len(self._sets)] if instead is None else instead
-        leaves: list[Any] = []
-        for slot, value in zip(self._inputs.slots, values, strict=True):
-            if slot is None:
-                leaves.append(value)
-            else:
-                leaf = self._inputs.layout.leaves[slot]
-                leaves.append(_as_strided(self._raw[slot], leaf.shape, leaf.strides))
+        index = index % len(self._sets) if instead is None else -1
+        self._raw = self._sets[index] if instead is None else instead
+        pairs = zip(self._inputs.slots, values, strict=True)
+        leaves = [value if slot is None else self._tensor(index, slot) for slot, value in pairs]
         given = _unflatten(leaves, self._inputs.spec)
         self._args, self._kwargs = ([], given) if isinstance(given, dict) else (given, {})
         self._stale = later and self._cudart is None
         if now or (self._cudart is None and not later):
             self.refresh()
+
+    def _tensor(self, index: int, slot: int) -> torch.Tensor:
+        """The input over this extent: the same object with new values as long as nobody turned it into another."""
+        leaf, raw = self._inputs.layout.leaves[slot], self._raw[slot]
+        known = self._given.get((index, slot))
+        as_it_was = (leaf.shape, leaf.strides, raw.data_ptr())
+        if known is None or (tuple(known.shape), known.stride(), known.data_ptr()) != as_it_was:
+            known = self._given[index, slot] = _as_strided(raw, leaf.shape, leaf.strides)
+        return known
 
     def go(self, call: Callable[..., Any], spin_us: int) -> Done:
         """Make one call.

@@ -2,6 +2,7 @@
 
 import pytest
 from judging import SCALE, Bench, Judge, model_new
+from suite.tampering import DEFER, DEFERRED
 
 HONEST = "return torch.relu(x) * 2"
 PRECOMPUTE = """
@@ -22,15 +23,6 @@ if y is None:
     for _ in range(60): y = torch.relu(x) * 2
 return y
 """
-DEFER = """
-import cuda_agent_judge.candidate as candidate, cuda_agent_judge.sampling as sampling
-promised = {}
-def copy(target, source, *rest):
-    x = promised.pop(source.data_ptr(), None)
-    if x is not None: source.copy_(torch.relu(x) * 2)
-    return torch.Tensor.copy_(target, source, *rest)
-candidate._copy, sampling.settled = copy, lambda *a: True
-"""
 NEIGHBOURS = """
 import os
 def neighbours():
@@ -47,15 +39,9 @@ def test_work_done_ahead_of_the_call_gains_nothing(judge: Judge) -> None:
     assert answer.report.status == "slower", answer.report
 
 
-def test_an_output_that_is_computed_when_it_is_copied_out_is_refused(judge: Judge) -> None:
-    answer = judge(model_new("y = torch.empty_like(x)\npromised[y.data_ptr()] = x\nreturn y", head=DEFER))
-    assert (answer.report.status, answer.code) == ("incorrect", 1), answer.report
-    assert "after forward had returned" in answer.report.reason
-
-
 def test_closing_its_memory_does_not_help_a_submission_that_computes_later(judge: Judge) -> None:
     closed = DEFER + "import ctypes\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)"
-    answer = judge(model_new("y = torch.empty_like(x)\npromised[y.data_ptr()] = x\nreturn y", head=closed))
+    answer = judge(model_new(DEFERRED, head=closed))
     assert answer.report.status in ("tampering", "incorrect"), answer.report
 
 

@@ -2,34 +2,17 @@
 
 import pytest
 from judging import LINEAR, SCALE, Judge, model_new
-
-TWO = SCALE.replace("torch.relu(x) * 2", "(torch.relu(x) * 2, x.sum(1))")
-
-
-@pytest.mark.parametrize(
-    ("forward", "status"),
-    [
-        ("return torch.relu(x) * 2, x.sum(1)", "correct"),
-        ("return [torch.relu(x) * 2, x.sum(1)]", "incorrect"),
-        ("return torch.relu(x) * 2, x.sum(1), x.sum(0)", "incorrect"),
-        ("return x.sum(1), torch.relu(x) * 2", "incorrect"),
-        ("return torch.relu(x) * 2", "incorrect"),
-        ("return torch.relu(x) * 2, x.sum(1) * 1.01", "incorrect"),
-    ],
-    ids=["honest", "a list", "one more", "swapped", "one less", "the second wrong"],
-)
-def test_several_outputs_come_as_the_reference_gives_them(judge: Judge, forward: str, status: str) -> None:
-    assert judge(model_new(forward), operator=TWO).report.status == status
+from suite.operators import TWO
 
 
-@pytest.mark.parametrize(
-    ("forward", "status"),
-    [("return self.linear(x)", "correct"), ("return x @ self.linear.weight.t()", "incorrect")],
-    ids=["honest", "without the bias"],
-)
-def test_all_weights_count(judge: Judge, forward: str, status: str) -> None:
-    source = model_new(forward, init="self.linear = torch.nn.Linear(64, 64)")
-    assert judge(source, operator=LINEAR).report.status == status
+def test_each_output_counts(judge: Judge) -> None:
+    second_wrong = model_new("return torch.relu(x) * 2, x.sum(1) * 1.01")
+    assert judge(second_wrong, operator=TWO).report.status == "incorrect"
+
+
+def test_all_weights_count(judge: Judge) -> None:
+    no_bias = model_new("return x @ self.linear.weight.t()", init="self.linear = torch.nn.Linear(64, 64)")
+    assert judge(no_bias, operator=LINEAR).report.status == "incorrect"
 
 
 def test_files_left_by_a_submission_change_nothing_for_the_next(judge: Judge) -> None:
@@ -65,11 +48,3 @@ def test_a_mean_that_is_always_the_same_is_judged_on_harder_inputs(judge: Judge,
     answer = judge(model_new(forward), operator=mean, libraries="any")
     assert answer.report.status == status, answer.report
     assert any("another scale in each call" in note for note in answer.report.notes)
-
-
-def test_a_submission_that_is_right_until_it_is_timed_is_refused(judge: Judge) -> None:
-    late = model_new("self.n += 1\nif self.n < 9: self.y = torch.relu(x) * 2\nreturn self.y.clone()", init="self.n = 0")
-    assert judge(late).report.status == "correct"  # five checked calls see nothing of it
-    answer = judge(late, command="verdict")
-    assert (answer.report.status, answer.code) == ("incorrect", 1), answer.report
-    assert "timed call" in answer.report.reason

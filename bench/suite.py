@@ -1,0 +1,153 @@
+"""Judge every cheat and every honest submission of the suite many times, each time on new seeds.
+
+    SANDBOX_PYTHON -m bench.suite --target cpu --seeds 10 --append FILE [--limit-s 600] [--weakened]
+    SANDBOX_PYTHON -m bench.suite --summary FILE
+
+It runs with the sandbox's Python, which has torch, from the root of a checkout. Each judgement appends one line of
+JSON to FILE; runs add up, and rows that have the fewest lines are judged first. With --weakened cheats are judged
+without the defences that find them as well. Exit code 1 when a cheat was accepted, an honest submission refused, or a
+judgement came to no report.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "sandbox_image"), str(ROOT / "tests" / "unit" / "judge")]
+
+from suite.row import ACCEPTED, Row, Target  # noqa: E402  # a checkout's tests are no installed package
+from suite.rows import CHEATS, HONEST, of  # noqa: E402
+from suite.warm import NoReport, Warm  # noqa: E402
+
+Line = dict[str, Any]
+Task = tuple[Row, str]
+"""A row, and the defences that are off."""
+NO_REPORT = "no report"
+HEADER = "| row | target | found by | runs | refused | accepted | by status |\n|---|---|---|---|---|---|---|"
+
+
+def main() -> int:
+    """Judge, or sum up what was judged."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default="cpu", choices=get_args(Target))
+    parser.add_argument("--seeds", type=int, default=10, help="judgements of each row")
+    parser.add_argument("--rows", default="", metavar="TEXT", help="only rows whose name holds this")
+    parser.add_argument("--weakened", action="store_true", help="cheats without what finds them, too")
+    parser.add_argument("--limit-s", type=float, default=float("inf"), help="begin no judgement after so many seconds")
+    parser.add_argument("--append", type=Path, metavar="FILE")
+    parser.add_argument("--summary", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if options.summary is not None:
+        return summary(read(options.summary))
+    if options.append is None:
+        parser.error("give --append FILE, where judgements are kept, or --summary FILE")
+    if importlib.util.find_spec("torch") is None:
+        parser.error(
+            "this Python has no torch: run it with the sandbox's, .venv-sandbox/bin/python or $CUDA_AGENT_PYTHON"
+        )
+    rows = [row for row in of(options.target, CHEATS + HONEST) if options.rows in row.name]
+    tasks = [(row, "") for row in rows]
+    if options.weakened:
+        tasks += [(row, off) for row in rows for off in row.off]
+    end = time.monotonic() + options.limit_s
+    return 1 if sum(run(tasks, options.target, options.seeds, end, options.append)) else 0
+
+
+def run(tasks: list[Task], target: Target, seeds: int, end: float, file: Path) -> Iterator[bool]:
+    """Judge until all is done or time is up; says of each judgement whether it was wrong."""
+    done = Counter((line["row"], line["off"]) for line in read(file) if line["target"] == target)
+    with tempfile.TemporaryDirectory(prefix="cuda-agent-suite-") as folder, Warm(Path(folder), target) as warm:
+        for _ in range(seeds * len(tasks)):
+            if time.monotonic() > end:
+                print("time is up; the next run goes on with the rows that have the fewest judgements", file=sys.stderr)
+                return
+            row, off = min(tasks, key=lambda task: done[task[0].name, task[1]])
+            done[row.name, off] += 1
+            line = judged(warm, row, off) | {"target": target}
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+            if is_wrong(row, line):
+                print(f"{row.name}{off and f' without {off}'}: {line['status']} ({line['reason']})", file=sys.stderr)
+            yield is_wrong(row, line)
+
+
+def judged(warm: Warm, row: Row, off: str) -> Line:
+    """Make one judgement."""
+    began = time.monotonic()
+    status: str
+    try:
+        report = warm.judge(row, off).report
+        status, reason = report.status, report.reason
+    except NoReport as nothing:
+        status, reason = NO_REPORT, str(nothing)[-600:]
+    seconds = round(time.monotonic() - began, 2)
+    found = {"row": row.name, "number": row.number, "off": off, "defences": row.defences, "status": status}
+    return found | {"reason": reason, "seconds": seconds, "commit": commit()}
+
+
+def is_wrong(row: Row, line: Line) -> bool:
+    """Whether the judge was mistaken; a defence that is off is not the judge's mistake but the test's."""
+    status = line["status"]
+    if status == NO_REPORT:
+        return True
+    if line["off"]:
+        return status not in ACCEPTED
+    if row in HONEST:
+        return status not in row.statuses
+    return status in ACCEPTED and status not in row.statuses
+
+
+def summary(lines: list[Line]) -> int:
+    """Print a line for each row of each target; returns the exit code."""
+    print(HEADER)
+    wrong, total = 0, 0
+    for target in get_args(Target):
+        for row in of(target, CHEATS + HONEST):
+            for off in ("", *row.off):
+                mine = [line for line in lines if (line["row"], line["off"], line["target"]) == (row.name, off, target)]
+                if mine:
+                    print(table_row(row, off, target, mine))
+                wrong += sum(is_wrong(row, line) for line in mine)
+                total += len(mine)
+    commits = ", ".join(sorted({line["commit"] for line in lines}))
+    print(
+        f"\n{total} judgements, {wrong} of them wrong; "
+        f"{sum(line['seconds'] for line in lines):.0f} s; commits {commits}"
+    )
+    return 1 if wrong else 0
+
+
+def table_row(row: Row, off: str, target: Target, lines: list[Line]) -> str:
+    """Make one line of the table."""
+    statuses = Counter(line["status"] for line in lines)
+    accepted = sum(statuses[status] for status in (*ACCEPTED, "slower"))
+    by = f"(without {off})" if off else "" if row in HONEST else " or ".join(row.defences)
+    told = ", ".join(f"{status} {count}" for status, count in statuses.most_common())
+    cells = [f"{row.number} {row.name}", target, by, len(lines), len(lines) - accepted, accepted, told]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def read(file: Path) -> list[Line]:
+    """What was judged before."""
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def commit() -> str:
+    """What is judged with, as git names it."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,58 @@
+"""What a row of the suite has to show, said once for both targets."""
+
+from suite.row import ACCEPTED, Row, Target, nearly
+from suite.rows import CHEATS, of
+from suite.warm import Warm
+
+
+def switched(target: Target) -> list[tuple[Row, str]]:
+    """Rows with what has to be off for them to be accepted."""
+    return [(row, off) for row in of(target, CHEATS) for off in row.off]
+
+
+def doubly_held(target: Target) -> list[tuple[Row, str]]:
+    """Rows that more than one defence finds, with all that leaves one of these on."""
+    return [(row, less) for row, off in switched(target) if "+" in off for less in nearly(off)]
+
+
+def fooling(target: Target) -> list[Row]:
+    """Rows that stand against a plain checker."""
+    return [row for row in of(target, CHEATS) if target in row.plain]
+
+
+def named(pair: tuple[Row, str]) -> str:
+    """The name of a test."""
+    row, off = pair
+    return f"{row.name}-without {off}"
+
+
+def is_as_expected(warm: Warm, row: Row) -> None:
+    """Judge it with all defences."""
+    judged = warm.judge(row)
+    assert judged.report.status in row.statuses, judged.report
+    assert row.said in judged.report.reason
+    assert any(row.noted in note for note in judged.report.notes) or not row.noted
+    assert ("[PASS]" if judged.report.passed else "[FAIL]") in judged.stdout
+    assert judged.code == (0 if judged.report.passed else 1)
+
+
+def is_accepted(warm: Warm, row: Row, off: str) -> None:
+    """Judge it without these defences."""
+    judged = warm.judge(row, off)
+    for _ in range(3):  # where the machine has other load
+        judged = warm.judge(row, off) if judged.report.status == "inconclusive" else judged
+    assert judged.report.status in ACCEPTED, judged.report
+
+
+def is_still_found(warm: Warm, row: Row, off: str) -> None:
+    """Judge it without these defences, and see that what is left is enough."""
+    judged = warm.judge(row, off)
+    assert judged.report.status not in ACCEPTED, judged.report
+
+
+def is_fooled(warm: Warm, row: Row) -> None:
+    """Have the plain checker look at it."""
+    looked = warm.look(row)
+    assert looked.ok, looked.output
+    if row.needs_timing:
+        assert looked.speedup > 1, looked.output

@@ -1,0 +1,122 @@
+"""Judges rows, and has the plain checker look at them, in processes forked from one that is warm."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judging import HOME, Bench
+
+from cuda_agent_judge import environment
+from cuda_agent_judge.report import Report
+from suite.row import Row, Target, without
+
+TESTS = Path(__file__).resolve().parents[1]
+NONCE = "a nonce of the caller"
+
+
+class NoReport(Exception):
+    """A judgement came to no report."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What one judgement came to."""
+
+    report: Report
+    code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the plain checker said; nothing where it came to no end."""
+
+    ok: bool
+    speedup: float
+    output: str
+
+
+class Warm:
+    """Keeps the warm process and the sessions; a context manager."""
+
+    def __init__(self, root: Path, target: Target) -> None:
+        self._root = root
+        self._target = target
+        self._bench = Bench(root)
+        command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
+        environ = environment.clean(dict(os.environ))
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
+
+    def __enter__(self) -> "Warm":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
+
+    def judge(self, row: Row, off: str = "") -> Judged:
+        """Judge a row, without some defences where they are named."""
+        report = self._root / "report.json"
+        report.unlink(missing_ok=True)
+        request = {"plain": False, "defences": without(off), "command": row.command, "final": row.final}
+        said = self._ask(row, request | {"nonce": NONCE, "report": str(report)})
+        if not report.exists():
+            raise NoReport(f"exit code {said['code']}: {said['stderr']}")
+        read = Report.from_json(report.read_text())
+        assert read.nonce == NONCE
+        return Judged(read, said["code"], said["stdout"], said["stderr"])
+
+    def look(self, row: Row) -> Looked:
+        """Have the plain checker look at a row, as often as it takes."""
+        library = ""
+        if row.kernels:
+            self.judge(row)
+            library = str(self._session(row) / "build" / "loop" / "cuda_extension.so")
+        self._lay_out(row)
+        said: dict[str, Any] = {}
+        for _ in range(row.looks):
+            said = self._ask(row, {"plain": True, "target": self._target, "library": library}, again=True)
+        output = said["stdout"] + said["stderr"]
+        try:
+            found = json.loads(said["stdout"].splitlines()[-1])
+            return Looked(found["ok"], found["speedup"], output)
+        except (IndexError, ValueError):
+            return Looked(False, 0.0, output)
+
+    def _session(self, row: Row) -> Path:
+        return self._bench.session(row.operator_for(self._target), row.settings_for(self._target))
+
+    @property
+    def _workspace(self) -> Path:
+        return self._root / "workspace"
+
+    def _lay_out(self, row: Row) -> None:
+        kernels = self._workspace / "kernels"
+        kernels.mkdir(parents=True, exist_ok=True)
+        for left in (*self._workspace.glob("*.py"), *kernels.iterdir()):
+            left.unlink()
+        (self._workspace / "model_new.py").write_text(row.source)
+        (self._workspace / "model.py").write_text(row.operator_for(self._target))
+        for name, text in row.kernels.get(self._target, {}).items():
+            (kernels / name).write_text(text)
+
+    def _ask(self, row: Row, request: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
+        if not again:
+            self._lay_out(row)
+        request |= {"session": str(self._session(row)), "workspace": str(self._workspace)}
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        assert answer, f"the warm process ended with exit code {self._process.wait()}"
+        said: dict[str, Any] = json.loads(answer)
+        return said
