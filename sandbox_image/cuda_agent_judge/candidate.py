@@ -62,6 +62,7 @@ class Candidate:
             Kind.LOAD: self._load,
             Kind.PREPARE: self._prepare,
             Kind.GO: self._go,
+            Kind.PROBE: self._go,
             Kind.LAND: self._land,
             Kind.AUDIT: self._audit,
             Kind.STATE: self._give_state,
@@ -156,7 +157,7 @@ class Candidate:
             block.view(torch.uint8).fill_(0xA5)
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
-        done = self._runner.go(self._model, body["spin_us"])
+        done = self._runner.go(self._model, body["spin_us"], body.get("calls", 1))
         outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
         plain = [t for t in outputs if type(t) is _Tensor and t.layout == torch.strided]
         self._taken = sampling.sample(plain)

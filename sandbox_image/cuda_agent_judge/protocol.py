@@ -53,6 +53,7 @@ class Kind(IntEnum):
     OPEN = 20
     COMPILE = 21
     LEAVE = 22
+    PROBE = 23
     ANSWER = 100
     FAULT = 101
 
