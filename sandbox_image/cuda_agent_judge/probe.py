@@ -4,16 +4,17 @@ One wall time holds the protocol beside the call: messages, waking, a switch bet
 come to more than a short call, and an honest claim of 40 us looks as doubtful as a forged one. Over K calls of some
 milliseconds they vanish: K calls in one order, behind one spin, cost the protocol once.
 
-What a run measures: (the judge's wall - spin - what the protocol costs) / K. Behind the first call of a run the inputs
-lie in the cache and the launches overlap, so that this is at most what a call takes alone, with its cache flushed.
-An honest claim is therefore not below it, with these exceptions, each of which speaks for the submission:
+What a run measures: (the judge's wall - spin - what the protocol costs - K flushes of the cache) / K, the flushes as a
+row of calls that do nothing shows them in the reference worker. That is what a call takes alone, its cache flushed. An
+honest claim is not below it, with these exceptions, each of which speaks for the submission:
 
 - Launch-bound operators. Where the host takes longer to enqueue a call than the device to run it, a run shows the
   host. So the spin lasts longer than it takes to enqueue all K, and the device has them all before it starts. Where
   the host, out of a core, still was enqueuing when half of the work behind the spin was done, the run tells nothing
   (`starved`). The worker itself says how long it enqueued: one that lies loses the probe and with it what the probe
   can do for it, since then the judge's clock for single calls decides alone.
-- Load. What else runs makes a run longer and never shorter: of several runs the shortest counts.
+- Load. What else runs makes a run longer and never shorter: of several runs the shortest counts, and while that does
+  not bear the claims out, there are more of them.
 - The machine. Clocks may sink under work without a pause. The headline baseline goes through the same probe in the
   reference worker, which has no reason to lie: by as much as its runs exceed its claims, the submission's runs may
   exceed its own (`relation`). Where that is very much, the probe tells nothing here.
@@ -22,7 +23,7 @@ A run can be cheated by whoever rewrites the judge's modules in its process: it 
 are asked for, and only the last output is checked. So the probe never overrules the judge's clock for single calls in
 the submission's favour where even the fastest of these contradict the claims: then the clock counts, and a verdict
 that rests on it alone says `inconclusive` and not `slower`. What load does to some calls it does bear: claims stand
-where the fastest quarter of the calls agrees, and those of the other calls are not believed below that quarter's.
+where the fastest quarter of the calls agrees. Those of the other calls are not believed below that quarter's.
 
 Functions here are pure: times in ns, `apart` is the judge's span of a call less its claim.
 """
@@ -42,15 +43,16 @@ LEAST_CALLS, MOST_CALLS = 2, 200
 LEAST_SPIN_US, MOST_SPIN_US = 300, 20_000
 SPIN_FACTOR = 1.5
 """How much longer the spin lasts than enqueuing is known to take."""
-RUNS = 5
+RUNS, MOST_RUNS = 5, 20
+"""Of each side; as many as the second while the shortest does not bear the claims out."""
 LIMIT_S = 3.0
 """After so long no further run is begun, but for the least number."""
 LEAST_RUNS = 3
 SLACK_NS = 20_000
 """Of a claim for the judge's clock for single calls; for the probe, of a whole run."""
 SLACK_SHARE = 0.03
-_RESOLUTION_NS = 1_000
-"""About what two launches are apart: so far a call between two events and one in a row may differ."""
+_RESOLUTION_NS = 2_000
+"""About what launches are apart: so far a call between two events and one in a row may differ."""
 _MOST_RELATION = 1.5
 TAMPER_FACTOR = 2.0
 FASTEST = 0.25
@@ -78,9 +80,13 @@ class Run:
     starved: bool = False
 
 
-def run_of(wall_ns: float, calls: int, *, enqueue_ns: float = 0, spin_ns: float = 0) -> Run:
-    """A run that took `wall_ns` beside the spin and the protocol; without a spin there is no host to wait for."""
-    return Run(max(wall_ns, 0.0) / calls, starved=bool(spin_ns) and enqueue_ns - spin_ns > 0.5 * wall_ns)
+def run_of(wall_ns: float, calls: int, *, enqueue_ns: float = 0, spin_ns: float = 0, nothing_ns: float = 0) -> Run:
+    """A run that took `wall_ns` beside the spin and the protocol, where so many calls of nothing take `nothing_ns`.
+
+    Without a spin there is no device to keep busy.
+    """
+    starved = bool(spin_ns) and enqueue_ns - spin_ns > 0.5 * wall_ns
+    return Run(max(wall_ns - nothing_ns, 0.0) / calls, starved)
 
 
 @dataclass(frozen=True)
@@ -135,19 +141,24 @@ class Ruling:
 def rule(
     claims: Sequence[int], apart: Sequence[int], untouched: Sequence[int], floor: float | None, slack: float
 ) -> Ruling:
-    """Hold claims against both of the judge's clocks; `untouched` are calls that did nothing, and how far apart.
+    """Hold claims against both of the judge's clocks; `untouched` is how far apart calls are that did nothing.
 
     `slack` is how far below `floor` the typical claim may be.
     """
     claim = median(claims)
     below = floor is not None and claim < floor - slack
     at_least = 0.0 if floor is None else floor if below else floor - slack
-    allowed = max(SLACK_NS, SLACK_SHARE * claim, 3 * idle.uncertainty(untouched, len(apart)))
-    if idle.typical(apart) - idle.typical(untouched) <= allowed:
-        return Ruling(at_least_ns=at_least, below_probe=below)
-    if floor is None or not _fastest_agree(apart, untouched, allowed):
-        return Ruling(True, at_least, below, disputed=floor is not None and not below)
-    return Ruling(at_least_ns=max(at_least, _of_fastest(claims, apart)), below_probe=below)
+    believed = max(SLACK_NS, SLACK_SHARE * claim)
+    fastest_agree = quantile(apart, FASTEST) - quantile(untouched, FASTEST) <= max(
+        believed, 3 * _uncertainty_of_fastest(untouched, len(apart))
+    )
+    all_agree = idle.typical(apart) - idle.typical(untouched) <= max(
+        believed, 3 * idle.uncertainty(untouched, len(apart))
+    )
+    if fastest_agree:
+        at_least = max(at_least, _of_fastest(claims, apart))
+    stands = all_agree if floor is None else fastest_agree
+    return Ruling(not stands, at_least, below, disputed=not stands and floor is not None and not below)
 
 
 def is_forged(claim: float, fastest_own: float, floor: float | None, slack: float) -> bool:
@@ -158,8 +169,15 @@ def is_forged(claim: float, fastest_own: float, floor: float | None, slack: floa
     return floor > limit + slack and fastest_own > limit + SLACK_NS
 
 
-def _fastest_agree(apart: Sequence[int], untouched: Sequence[int], allowed: float) -> bool:
-    return quantile(apart, FASTEST) - quantile(untouched, FASTEST) <= allowed
+def _uncertainty_of_fastest(untouched: Sequence[int], calls: int) -> float:
+    """The standard error of the difference between that quantile of idle turns and of so many calls.
+
+    By the half of the idle turns that load spares: of a normal distribution it scatters by 0.6 of the whole.
+    """
+    spared = sorted(untouched)[: max(2, (len(untouched) + 1) // 2)]
+    mean = sum(spared) / len(spared)
+    scatter = math.sqrt(sum((value - mean) ** 2 for value in spared) / max(len(spared) - 1, 1))
+    return 2.3 * scatter * math.sqrt(1 / len(untouched) + 1 / max(calls, 1))
 
 
 def _of_fastest(claims: Sequence[int], apart: Sequence[int]) -> float:

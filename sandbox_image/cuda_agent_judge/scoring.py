@@ -111,6 +111,11 @@ class Measured:
         typical = median(seen)
         return Apart(typical, quantile(seen, 0.9) - typical)
 
+    def claims_are_below(self) -> bool:
+        """Whether the submission's typical claim is below what the probe says so far."""
+        floor, claim = self.floor_ns(), median(_claims(self.calls[SUBMISSION]))
+        return floor is not None and claim < floor - self._slack_ns()
+
     def ruling(self) -> Ruling:
         """What counts of the submission's claims beside calls that did nothing, on `cuda`."""
         calls = self.calls[SUBMISSION]

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import battery, idle, probe, verdict
+from cuda_agent_judge import battery, probe, verdict
 from cuda_agent_judge.checking import TIMED_CALL, Checker, new_seed
 from cuda_agent_judge.defences import Defences
-from cuda_agent_judge.probing import run_probe
+from cuda_agent_judge.probing import NOTHING, Prober
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import TARGET_RATIO, Interval
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
@@ -69,6 +69,7 @@ class Timer:
         self._on_gpu = target == "cuda"
         self._spin(probe.LEAST_SPIN_US if self._on_gpu else 0)
         self._overhead_ns = 0
+        self._nothing: list[int] = []
         self._values = ""
         self._order = random.Random(secrets.randbits(128))
 
@@ -101,7 +102,7 @@ class Timer:
             return
         if not (self._on_gpu or found.disagrees()):
             return
-        run_probe(self, found, on_gpu=self._on_gpu)
+        Prober(self, found, on_gpu=self._on_gpu).run()
         if found.is_forged():
             raise Refused("tampering", FORGED)
 
@@ -128,7 +129,7 @@ class Timer:
         done: list[str] = []
         for side in order:
             if self._on_gpu:
-                self._turn_to(side, seed)
+                self._draw_for(side, seed)
             before = self._waited(side)
             wall, claim, enqueue = self._call(side)
             waited = max(self._waited(side) - before, 0)
@@ -137,8 +138,12 @@ class Timer:
             self._land(side, twin_known="eager" in done)
             done.append(side)
 
-    def _turn_to(self, side: str, seed: int) -> None:
-        """Draw for a side whose context on the GPU was not the last: its first call is slower and does not count."""
+    def _draw_for(self, side: str, seed: int) -> None:
+        """Draw for the next call of a side."""
+        if not self._on_gpu:
+            self._draw(seed, with_submission=side == SUBMISSION)
+            return
+        # The first call after a switch between contexts is slower: it runs on other values and does not count.
         self._draw(self._new_seed())
         self._call(side)
         self._draw(seed)
@@ -151,15 +156,16 @@ class Timer:
         Raises:
             Refused: the output was wrong.
         """
-        seed, submission = self._new_seed(), side == SUBMISSION
-        if self._on_gpu:
-            self._turn_to(side, seed)
+        submission = side == SUBMISSION
+        if side == NOTHING:
+            self._call(NOTHING)  # behind a switch between contexts, as below
         else:
-            self._draw(seed, with_submission=submission)
+            self._draw_for(side, self._new_seed())
         wall, _, enqueue = self._call(side, calls)
-        self._land(side, twin_known=not submission)
-        overhead = idle.typical(self._idle) if self._idle and submission else self._overhead_ns
-        return int(wall - overhead), enqueue
+        if side != NOTHING:
+            self._land(side, twin_known=not submission)
+        # The shortest runs count, and so does the shortest of what is taken off.
+        return wall - min(self._idle if self._idle and submission else self._nothing), enqueue
 
     def _turns(self, side: str) -> int:
         """One is enough for a baseline where the host's time does not count: it has been called before."""
@@ -255,26 +261,27 @@ class Timer:
         Calls that do nothing are compared by what they cost beside the least spin, as idle turns are.
         """
         self._spin(probe.LEAST_SPIN_US if self._on_gpu else 0)
-        self._overhead_ns = self._null_ns()
+        self._nothing = self._null_apart()
+        self._overhead_ns = int(median(self._nothing))
         self.lengthen_spin(spin_us)
 
     def lengthen_spin(self, spin_us: int) -> int:
         """Spin for so long from now on; returns how long that really is, in ns."""
         if spin_us != self._spin_us:
             self._spin(spin_us)
-            self._spin_ns += self._null_ns() - self._overhead_ns
+            self._spin_ns += min(self._null_apart()) - min(self._nothing)
         return self._spin_ns
 
     def _spin(self, spin_us: int) -> None:
         self._spin_us, self._spin_ns = spin_us, 1000 * spin_us
 
-    def _null_ns(self) -> int:
-        """What the judge's span of a call that does nothing is longer than its claim."""
+    def _null_apart(self) -> list[int]:
+        """By how much the judge's span of calls that do nothing is longer than their claim."""
         apart = []
         for _ in range(9):
-            wall, claim, _ = self._call("null")
+            wall, claim, _ = self._call(NOTHING)
             apart.append(wall - claim)
-        return int(median(apart))
+        return apart
 
 
 def _is_clear(interval: Interval) -> bool:

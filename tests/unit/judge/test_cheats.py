@@ -263,14 +263,6 @@ def test_a_slow_submission_with_patched_clocks_is_slower(judge: Judge) -> None:
     assert (answer.report.status, answer.code) == ("slower", 0), answer.report
 
 
-def test_a_worker_whose_claims_are_forged_is_scored_by_the_judges_clock(judge: Judge) -> None:
-    forged = "import cuda_agent_judge.runner as runner\nrunner._now_ns = lambda: 0"
-    slow = model_new("for _ in range(200): y = torch.relu(x) * 2\nreturn y", head=forged)
-    answer = judge(slow, command="profile")
-    assert answer.report.status == "slower"
-    assert any("disagreed" in note for note in answer.report.notes)
-
-
 def test_a_random_operator_cannot_be_judged(judge: Judge) -> None:
     answer = judge(model_new("return x"), operator=SCALE.replace("* 2", "+ torch.rand_like(x)"))
     assert (answer.report.status, answer.code) == ("operator_error", 2)
