@@ -128,7 +128,7 @@ class Judged:
         """Have a judgement made.
 
         Raises:
-            SystemExit: the judge failed.
+            SystemExit: there will be no more.
         """
         began = time.monotonic()
         report = place / "report.json"
@@ -137,8 +137,12 @@ class Judged:
         order = where | {"slower": KINDS[kind], "report": str(report)}
         self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
         code = self._pipe(self._process.stdout).readline().strip()
+        if not code:
+            raise SystemExit(f"the process that judgements are forked from ended at {about}; see above")
         if not report.exists():
-            raise SystemExit(f"no report on {about} (exit code {code or 'none: its parent ended'}); see above")
+            return (
+                about | told(Report("verdict", "inconclusive"), time.monotonic() - began) | {"status": "judge failed"}
+            )
         return about | told(Report.from_json(report.read_text(encoding="utf-8")), time.monotonic() - began)
 
     @staticmethod

@@ -35,12 +35,12 @@ class Prober:
         self._walls: dict[str, list[tuple[int, int]]] = {side: [] for side in self._sides}
         self._nothing: dict[str, list[int]] = {side: [] for side in self._sides}
 
-    def run(self) -> None:
-        """Add both probes to what was measured."""
+    def run(self, least: int) -> None:
+        """Add both probes, of at least so many runs where there is time, to what was measured."""
         end = time.monotonic() + probe.LIMIT_S
         for number in range(probe.MOST_RUNS):
             late = number >= probe.LEAST_RUNS and time.monotonic() > end
-            if late or (number >= probe.RUNS and not self._found.claims_are_below()):
+            if late or (number >= least and not self._found.claims_are_below()):
                 break
             for side in self._sides:
                 if self._spin_ns:

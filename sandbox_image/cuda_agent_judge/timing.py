@@ -44,9 +44,11 @@ class Effort:
     budget_s: float
     clear: int | None = None
     """Rounds after which it is enough that the interval leaves no doubt about the status."""
+    runs: int = 5
+    """Of the throughput probe, at least."""
 
 
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8)
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, runs=3)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
@@ -86,12 +88,12 @@ class Timer:
         end = time.monotonic() + effort.budget_s
         while not self._enough(found, headline, effort, end):
             self._round(sides, found)
-        self._cross_check(found)
+        self._cross_check(found, effort)
         self._wake()
         found.notes += found.doubts()
         return found
 
-    def _cross_check(self, found: Measured) -> None:
+    def _cross_check(self, found: Measured, effort: Effort) -> None:
         """Have calls queued back to back: on `cuda` always, on `cpu` where the clocks are far apart.
 
         Raises:
@@ -102,7 +104,7 @@ class Timer:
             return
         if not (self._on_gpu or found.disagrees()):
             return
-        Prober(self, found, on_gpu=self._on_gpu).run()
+        Prober(self, found, on_gpu=self._on_gpu).run(effort.runs)
         if found.is_forged():
             raise Refused("tampering", FORGED)
 
@@ -176,10 +178,7 @@ class Timer:
         ready = battery.TIMED if side == SUBMISSION and not self._on_gpu else None
         self._draw(self._new_seed(), with_submission=side == SUBMISSION, prepared=ready)
         enqueue = self._call(side)[2]
-        if side == SUBMISSION:
-            self._land(side, twin_known=False)
-        else:
-            self._land(side, twin_known=True)
+        self._land(side, twin_known=side != SUBMISSION)
         return enqueue
 
     def _draw(self, seed: int, *, with_submission: bool = False, prepared: str | None = None) -> None:

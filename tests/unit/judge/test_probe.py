@@ -183,6 +183,6 @@ def test_each_run_is_checked_and_both_sides_have_it() -> None:
     assert {side for side, _ in rows} == {"null", "compile", SUBMISSION}
     mine = [side for side, calls in gpu.orders if side == SUBMISSION]
     in_a_row = [side for side, calls in rows if side == SUBMISSION]
-    assert len(in_a_row) == probe.RUNS
+    assert len(in_a_row) == ROUNDS.runs
     # The first call behind a switch between contexts is not looked at; two that warm up are, and need no such call.
     assert checker.landed == (len(mine) - len(in_a_row) - 2 - len(in_a_row)) // 2 + 2 + len(in_a_row)
