@@ -10,9 +10,10 @@ honest claim is not below it, with these exceptions, each of which speaks for th
 
 - Launch-bound operators. Where the host takes longer to enqueue a call than the device to run it, a run shows the
   host. So the spin lasts longer than it takes to enqueue all K, and the device has them all before it starts. Where
-  the host, out of a core, still was enqueuing when half of the work behind the spin was done, the run tells nothing
-  (`starved`). The worker itself says how long it enqueued: one that lies loses the probe and with it what the probe
-  can do for it, since then the judge's clock for single calls decides alone.
+  the host, out of a core, was still enqueuing when nearly all of the work behind the spin was done, the run tells
+  nothing (`starved`; earlier it may just have waited for a device that takes no more in line). The worker itself says
+  how long it enqueued: one that lies loses the probe and with it what the probe can do for it, since then the judge's
+  clock for single calls decides alone.
 - Load. What else runs makes a run longer and never shorter: of several runs the shortest counts, and while that does
   not bear the claims out, there are more of them.
 - The machine. Clocks may sink under work without a pause. The headline baseline goes through the same probe in the
@@ -54,6 +55,8 @@ SLACK_SHARE = 0.03
 _RESOLUTION_NS = 2_000
 """About what launches are apart: so far a call between two events and one in a row may differ."""
 _MOST_RELATION = 1.5
+_LATE = 0.9
+"""The share of the time behind the spin after which a host that enqueues has kept the device waiting."""
 TAMPER_FACTOR = 2.0
 FASTEST = 0.25
 """The share of the calls that load is taken to spare."""
@@ -85,7 +88,7 @@ def run_of(wall_ns: float, calls: int, *, enqueue_ns: float = 0, spin_ns: float 
 
     Without a spin there is no device to keep busy.
     """
-    starved = bool(spin_ns) and enqueue_ns - spin_ns > 0.5 * wall_ns
+    starved = bool(spin_ns) and enqueue_ns - spin_ns > _LATE * wall_ns
     return Run(max(wall_ns - nothing_ns, 0.0) / calls, starved)
 
 
