@@ -75,7 +75,7 @@ class Baselines:
         """The eager output of the latest inputs, row-major."""
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer COMPILE, WARM, PREPARE, GO, LAND, MEMORY or APPRAISE."""
+        """Answer COMPILE, WARM, PREPARE, GO, PROBE, LAND, MEMORY or APPRAISE."""
         with torch.no_grad():
             match kind:
                 case Kind.COMPILE:
@@ -84,7 +84,7 @@ class Baselines:
                     return self._warm()
                 case Kind.PREPARE:
                     return self._prepare(body)
-                case Kind.GO:
+                case Kind.GO | Kind.PROBE:
                     return self._go(body)
                 case Kind.LAND:
                     return self._land(body)
@@ -198,7 +198,7 @@ class Baselines:
         return {}
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
-        done = self._runner.go(self._calls[self._side], body["spin_us"])
+        done = self._runner.go(self._calls[self._side], body["spin_us"], body.get("calls", 1))
         if self._side == "null":
             # The candidate worker does the same after each call: it belongs to what the protocol costs.
             sampling.sample(self.twin)

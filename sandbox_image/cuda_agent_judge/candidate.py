@@ -66,6 +66,7 @@ class Candidate:
             Kind.LOAD: self._load,
             Kind.PREPARE: self._prepare,
             Kind.GO: self._go,
+            Kind.PROBE: self._go,
             Kind.LAND: self._land,
             Kind.AUDIT: self._audit,
             Kind.STATE: self._give_state,
@@ -170,7 +171,7 @@ class Candidate:
             block.view(torch.uint8).fill_(0xA5)
 
     def _go(self, body: dict[str, Any]) -> dict[str, Any]:
-        done = self._runner.go(self._model, body["spin_us"])
+        done = self._runner.go(self._model, body["spin_us"], body.get("calls", 1))
         self._current = done.output
         outputs = self._landed() if self._model is _nothing else contract.tensors(done.output)
         where = self._take_places(outputs)

@@ -71,6 +71,8 @@ class Checker:
         self._own_only = session.libraries == "own"
         self._shared = shared
         self._signed = bool(shared["signed"])
+        self.repeatable = not shared["writes"]
+        """Whether calls in a row on the same inputs all give the same."""
         self.calls = 0
         self.errors: dict[str, OutputError] = {}
         self.notes: list[str] = [drawing.HARDENED] if shared["hardened"] else []

@@ -30,6 +30,8 @@ class Known:
     compiled: Sequence[CompiledKernel] = ()
     enqueue_us: Mapping[str, float] = field(default_factory=dict)
     """How long the host takes to enqueue a call, by side; on `cuda`."""
+    in_a_row_us: Mapping[str, float] = field(default_factory=dict)
+    """How long a call took where many were queued in a row, by the judge's clock, by side; on `cuda`."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def _performance(report: Report, asked: Asked, known: Known) -> dict[str, Any]:
         timeline=asked.timeline,
         compiled=known.compiled,
         enqueue_us=known.enqueue_us,
+        in_a_row_us=known.in_a_row_us,
     )
 
 

@@ -16,7 +16,6 @@ from cuda_agent_judge.nvml import watched
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.ptxas import CompiledKernel
 from cuda_agent_judge.report import Report, Status
 from cuda_agent_judge.scoring import SUBMISSION, Measured
 from cuda_agent_judge.session import Session
@@ -55,8 +54,7 @@ class Judgement:
         self._idle: list[int] = []
         self._own_folder = ""
         self._builder = builder
-        self._kernels: tuple[CompiledKernel, ...] = ()
-        self._enqueue_us: dict[str, float] = {}
+        self._known = explaining.Known()
         self._slots = Slots(session.target, session.locks)
         self._small = True
         """Whether another judgement's tensors fit into the device's memory beside this one's."""
@@ -163,7 +161,7 @@ class Judgement:
                 identity=self._builder,
                 place=self._slots.builds.held,
             )
-        self._kernels = built.kernels
+        self._known = explaining.Known(built.kernels)
         self.report = replace(self.report, build_s=built.seconds)
         if not built.ok:
             status: Status = "timeout" if built.timed_out else "compile_error"
@@ -238,7 +236,8 @@ class Judgement:
         notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")
-        self._enqueue_us = found.enqueue_us() if self._session.target == "cuda" else {}
+        if self._session.target == "cuda":
+            self._known = replace(self._known, enqueue_us=found.enqueue_us(), in_a_row_us=found.in_a_row_us())
         latencies = {side: latency(spans) for side, spans in found.spans().items()}
         self.report = replace(
             self.report, latency_ms=latencies, headline=headline, notes=notes, device_state=watch.states
@@ -269,7 +268,6 @@ class Judgement:
 
     def _explain(self, *, operations: bool = False, record: bool = False) -> None:
         """Say where the time goes, when all that counts is measured: nothing here changes a status."""
-        known = explaining.Known(self._kernels, self._enqueue_us)
         if record and self._session.target == "cuda":
             with self._phases.stage("profiler"):
                 failed = explaining.start_profiler(self._workers, self._aside())
@@ -277,7 +275,8 @@ class Judgement:
                 self.report = replace(self.report, notes=[*self.report.notes, failed])
                 return
         with self._phases.stage("explanation"):
-            self.report = explaining.explain(self._workers, self.report, known, operations=operations, record=record)
+            known, workers = self._known, self._workers
+            self.report = explaining.explain(workers, self.report, known, operations=operations, record=record)
 
     def _remember(self) -> None:
         """Keep the baselines' times, by what they depend on."""
@@ -291,7 +290,8 @@ class Judgement:
         spans = found.spans()
         mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
-        status = verdict.status_of(ratios[headline], final=self.report.final, fastest=found.fastest(headline))
+        fastest, disputed = found.fastest(headline), found.slower_by_clock_alone(headline)
+        status = verdict.status_of(ratios[headline], final=self.report.final, fastest=fastest, disputed=disputed)
         self.report = replace(
             self.report,
             status=status,

@@ -28,6 +28,7 @@ def performance(
     timeline: Timeline | None = None,
     compiled: Sequence[CompiledKernel] = (),
     enqueue_us: Mapping[str, float] | None = None,
+    in_a_row_us: Mapping[str, float] | None = None,
 ) -> dict[str, Json]:
     """Put it together, from what the reference worker found and, for a submission, the timeline of one call."""
     if "unknown" in appraised:
@@ -41,6 +42,8 @@ def performance(
         "need": need.to_json(),
         "floor": least.to_json(),
         "enqueue_us": dict(enqueue_us or {}),
+        "in_a_row_us": dict(in_a_row_us or {}),
+        "launch_bound": _launch_bound(enqueue_us or {}, latency_ms),
         "rates": {side: _rates(time, need, least) for side, time in latency_ms.items()},
     }
     if "operations" in appraised:
@@ -56,6 +59,11 @@ def performance(
     }
     made["at_limit"] = at_limit(medians, headline, least, target)
     return made
+
+
+def _launch_bound(enqueue_us: Mapping[str, float], latency_ms: Mapping[str, Latency]) -> list[str]:
+    """The sides whose calls the host takes longer to enqueue than the device to run."""
+    return [side for side, us in enqueue_us.items() if side in latency_ms and us > 1e3 * latency_ms[side].median]
 
 
 def _rates(time: Latency, need: Need, least: Floor) -> dict[str, Json]:

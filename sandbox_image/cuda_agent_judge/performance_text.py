@@ -1,6 +1,6 @@
 """Where the time goes, as lines for a reader."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cuda_agent_judge.bounds import time_text
@@ -26,7 +26,9 @@ def performance_text(performance: Mapping[str, Json]) -> list[str]:
                 f"{count_text(rates['tflop_s'] * 1e12)}FLOP/s; {words}"
             )
     if performance["enqueue_us"]:
-        lines.append(_enqueue(performance["enqueue_us"]))
+        lines.append(_enqueue(performance["enqueue_us"], performance["launch_bound"]))
+    if performance["in_a_row_us"]:
+        lines.append(f"queued in a row, by the judge's clock, a call takes: {_by_side(performance['in_a_row_us'])}")
     if performance.get("operations"):
         lines += _operations(performance["operations"], need)
     if performance.get("submission"):
@@ -78,9 +80,16 @@ def _ceilings(performance: Mapping[str, Json]) -> str:
     return f"measured ceilings{threads}: {memory}; matrix products {products} TFLOP/s"
 
 
-def _enqueue(by_side: Mapping[str, float]) -> str:
-    sides = ", ".join(f"{side_name(side)} {time_text(us / 1e3)}" for side, us in by_side.items())
-    return f"the host enqueues a call in: {sides} (not in the times above, which are the device's own)"
+def _enqueue(by_side: Mapping[str, float], launch_bound: Sequence[str]) -> str:
+    line = f"the host enqueues a call in: {_by_side(by_side)} (not in the times above, which are the device's own)"
+    if launch_bound:
+        names = " and ".join(side_name(side) for side in launch_bound)
+        line += f"; {names}: launch-bound, since the host takes longer to enqueue a call than the device to run it"
+    return line
+
+
+def _by_side(us: Mapping[str, float]) -> str:
+    return ", ".join(f"{side_name(side)} {time_text(value / 1e3)}" for side, value in us.items())
 
 
 def _operations(rows: list[dict[str, Json]], need: Need) -> list[str]:

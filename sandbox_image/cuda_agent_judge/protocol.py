@@ -54,6 +54,7 @@ class Kind(IntEnum):
     COMPILE = 21
     LEAVE = 22
     STEP = 23
+    PROBE = 24
     ANSWER = 100
     FAULT = 101
 

@@ -74,7 +74,7 @@ class Reference:
 
     def handle(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Answer one frame."""
-        if kind is Kind.GO:
+        if kind in (Kind.GO, Kind.PROBE):
             return self._answer(kind, body)
         answer: dict[str, Any] | None = None
         with contextlib.suppress(torch.OutOfMemoryError):

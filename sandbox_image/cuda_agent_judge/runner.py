@@ -144,8 +144,8 @@ class Runner:
             known = self._given[index, slot] = _as_strided(raw, leaf.shape, leaf.strides)
         return known
 
-    def go(self, call: Callable[..., Any], spin_us: int) -> Done:
-        """Make one call.
+    def go(self, call: Callable[..., Any], spin_us: int, times: int = 1) -> Done:
+        """Make one call, or so many in a row on the same inputs, flushed in between: the last output is kept.
 
         Raises:
             CallFault: the device reported an error.
@@ -153,7 +153,8 @@ class Runner:
         """
         _gc_disable()
         try:
-            return self._go_cpu(call) if self._cudart is None else self._go_cuda(call, spin_us, self._cudart)
+            repeated = call if times == 1 else _in_a_row(call, times, self._flush_cache)
+            return self._go_cpu(repeated) if self._cudart is None else self._go_cuda(repeated, spin_us, self._cudart)
         finally:
             _gc_enable()
 
@@ -184,8 +185,7 @@ class Runner:
         self._check(cudart)
         self._sleep(spin_us * SPIN_CYCLES_PER_US)  # type: ignore[no-untyped-call]
         self.refresh()
-        if self._flush is not None:
-            self._flush.zero_()
+        self._flush_cache()
         self._record(start, self._stream)
         began = _now_ns()
         output = call(*self._args, **self._kwargs)
@@ -193,6 +193,10 @@ class Runner:
         self._record(end, self._stream)
         self._check(cudart)
         return Done(output, int(self._elapsed(start, end) * 1e6), enqueue)
+
+    def _flush_cache(self) -> None:
+        if self._flush is not None:
+            self._flush.zero_()
 
     def _check(self, cudart: Cudart) -> None:
         pending = cudart.last_error()
@@ -203,3 +207,15 @@ class Runner:
             self._stream.synchronize()
         if pending or late:
             raise CallFault(pending or late)
+
+
+def _in_a_row(call: Callable[..., Any], times: int, between: Callable[[], None]) -> Callable[..., Any]:
+    """So many calls, each output let go before the next is made."""
+
+    def repeated(*args: Any, **kwargs: Any) -> Any:
+        for _ in range(times - 1):
+            call(*args, **kwargs)
+            between()
+        return call(*args, **kwargs)
+
+    return repeated

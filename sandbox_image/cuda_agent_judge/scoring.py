@@ -2,23 +2,22 @@
 
 The judge's clock also sees what the protocol costs: waking, refreshing inputs, two messages. Baselines, which have no
 reason to lie, show how much that typically is and how far it spreads on this machine now. Both sides are held to it by
-the same rule, so that load, which blurs the judge's clock, favours neither.
+the same rule, so that load, which blurs the judge's clock, favours neither. A claim is believed within max(SLACK_NS,
+SLACK_SHARE of it): this is what a forged clock can gain. On `cuda` the throughput probe bounds it further (probe.py).
 """
 
 from dataclasses import dataclass, field
 
-from cuda_agent_judge import idle
+from cuda_agent_judge import verdict
+from cuda_agent_judge.probe import SLACK_NS, SLACK_SHARE, TAMPER_FACTOR, Probe, Ruling, floor_of, is_forged, rule
 from cuda_agent_judge.statistics import median, quantile
 
 SUBMISSION = "submission"
-SLACK_NS = 20_000
-SLACK_SHARE = 0.03
-"""A claim is believed within the larger of the two: this is what a forged clock can gain."""
 SPREAD_SHARE = 0.1
 """However noisy the machine, a single call is allowed no more than this share of the judge's own span beyond it."""
-TAMPER_FACTOR = 2.0
 FAST = 0.1
 """The quantile of each side's spans that load hardly reaches."""
+DISPUTED = ", but calls queued in a row bear the submission's out: where it is slower by that clock, measure again"
 HINDERED_SHARE = 0.25
 """In line for a core for more than this share of the typical call: the machine is loaded."""
 
@@ -61,13 +60,19 @@ class Measured:
     """Every claim stands: in tests alone."""
     idle: list[int] = field(default_factory=list)
     """On `cuda`: the judge's span less the claim of calls that did nothing in the candidate worker (idle.py)."""
+    probes: dict[str, Probe] = field(default_factory=dict)
+    """Calls queued back to back, of the submission and of the headline baseline."""
+    headline: str = "compile"
 
     def spans(self) -> dict[str, list[int]]:
         """The spans that count, by side, in ns."""
         if self.trusting:
-            return {side: [max(call.claim_ns, 0) for call in calls] for side, calls in self.calls.items()}
+            return {side: _claims(calls) for side, calls in self.calls.items()}
         if self.idle:
-            return {side: self._beside_idle(side, calls) for side, calls in self.calls.items()}
+            claimed = {side: _claims(calls) for side, calls in self.calls.items()}
+            if calls := self.calls.get(SUBMISSION):
+                claimed[SUBMISSION] = _ruled(calls, self.ruling())
+            return claimed
         apart = self.apart()
         found = {side: [score(call, apart) for call in calls] for side, calls in self.calls.items()}
         if mine := found.get(SUBMISSION):
@@ -78,6 +83,11 @@ class Measured:
         """The typical time to enqueue a call, by side; for reading, it counts nowhere."""
         return {side: median([call.enqueue_ns for call in calls]) / 1e3 for side, calls in self.calls.items()}
 
+    def in_a_row_us(self) -> dict[str, float]:
+        """What the probe says that a call takes, by side; no entry where it tells nothing."""
+        told = {side: its.per_call_ns for side, its in self.probes.items()}
+        return {side: ns / 1e3 for side, ns in told.items() if ns is not None}
+
     def fastest(self, side: str) -> float:
         """The ratio of both sides' fastest tenth; to the very fastest call of a side that mostly waited for cores."""
         spans = self.spans()
@@ -85,6 +95,13 @@ class Measured:
         waited = median([call.waited_ns / max(span, 1) for call, span in zip(its, spans[side], strict=True)])
         share = 0.0 if waited > HINDERED_SHARE else FAST
         return max(quantile(spans[SUBMISSION], FAST), 1.0) / max(quantile(spans[side], share), 1.0)
+
+    def slower_by_clock_alone(self, side: str) -> bool:
+        """Whether nothing but the judge's clock for single calls could say that the submission is slower."""
+        if self.trusting or not self.idle or not self.ruling().disputed:
+            return False
+        mine, its = (median(_claims(self.calls[which])) for which in (SUBMISSION, side))
+        return mine <= verdict.SLOWER * its
 
     def apart(self) -> Apart:
         """What the baselines show of this machine."""
@@ -94,25 +111,68 @@ class Measured:
         typical = median(seen)
         return Apart(typical, quantile(seen, 0.9) - typical)
 
-    def _beside_idle(self, side: str, calls: list[Call]) -> list[int]:
-        believed = side != SUBMISSION or self._stands()
-        return [max(call.claim_ns, 0) if believed else max(call.own_ns, call.claim_ns) for call in calls]
+    def claims_are_below(self) -> bool:
+        """Whether the submission's typical claim is below what the probe says so far."""
+        floor, claim = self.floor_ns(), median(_claims(self.calls[SUBMISSION]))
+        return floor is not None and claim < floor - self._slack_ns()
 
-    def _stands(self) -> bool:
-        """Whether the claims are no further from the judge's clock than those of calls that did nothing."""
-        claims = [call.claim_ns for call in self.calls[SUBMISSION]]
-        apart = [call.wall_ns - call.claim_ns for call in self.calls[SUBMISSION]]
-        slack = max(SLACK_NS, SLACK_SHARE * median(claims), 3 * idle.uncertainty(self.idle, len(apart)))
-        return idle.typical(apart) - idle.typical(self.idle) <= slack
+    def ruling(self) -> Ruling:
+        """What counts of the submission's claims beside calls that did nothing, on `cuda`."""
+        calls = self.calls[SUBMISSION]
+        apart = [call.wall_ns - call.claim_ns for call in calls]
+        return rule([call.claim_ns for call in calls], apart, self.idle, self.floor_ns(), self._slack_ns())
+
+    def floor_ns(self) -> float | None:
+        """What the throughput probe says that an honest claim of the submission is not below."""
+        its = self.calls.get(self.headline)
+        if not its:
+            return None
+        return floor_of(self.probes.get(SUBMISSION), self.probes.get(self.headline), median(_claims(its)))
+
+    def is_forged(self) -> bool:
+        """Whether the claims are below half of what the judge's clock and the probe say, where load reaches neither."""
+        calls = self.calls.get(SUBMISSION)
+        if not calls or self.trusting:
+            return False
+        fastest = quantile([call.own_ns for call in calls], 0.25) - (0 if self.idle else self.apart().typical)
+        claim = median([call.claim_ns for call in calls])
+        return is_forged(claim, fastest, self.floor_ns(), self._slack_ns())
+
+    def doubts(self) -> list[str]:
+        """Notes on a clock of the submission that was not believed."""
+        if self.trusting or not self.calls.get(SUBMISSION):
+            return []
+        if self.disagrees():
+            words = (
+                "the submission's own clock disagreed with the judge's by more than a factor of 2; the judge's counts"
+            )
+            return [words + DISPUTED if self.idle and self.ruling().disputed else words]
+        if self.idle and self.ruling().below_probe:
+            return ["the submission's own clock says less than calls queued in a row take: these count"]
+        return []
+
+    def _slack_ns(self) -> float:
+        mine = self.probes.get(SUBMISSION)
+        return mine.slack_ns(median(_claims(self.calls[SUBMISSION]))) if mine else 0.0
 
     def disagrees(self) -> bool:
         """Whether most of the submission's claims are below half of what the judge's clock says."""
-        if self.idle and self.calls.get(SUBMISSION) and self._stands():
-            return False
         calls, apart = self.calls.get(SUBMISSION, []), self.apart()
+        if self.trusting or (self.idle and calls and not self.ruling().by_clock):
+            return False
         allowed = apart.typical + apart.spread + SLACK_NS
         below = [call.own_ns > TAMPER_FACTOR * max(call.claim_ns, 0) + allowed for call in calls]
         return sum(below) * 2 > len(below)
+
+
+def _claims(calls: list[Call]) -> list[int]:
+    return [max(call.claim_ns, 0) for call in calls]
+
+
+def _ruled(calls: list[Call], ruling: Ruling) -> list[int]:
+    """The spans of a submission on `cuda`."""
+    own = [call.own_ns if ruling.by_clock else 0 for call in calls]
+    return [max(call.claim_ns, mine, int(ruling.at_least_ns)) for call, mine in zip(calls, own, strict=True)]
 
 
 def score(call: Call, apart: Apart) -> int:

@@ -206,6 +206,7 @@ class Standing:
             "signed": self._signed,
             "hardened": self.drawn.hardened,
             "aliasing": self.aliases,
+            "writes": any(self.learnt.written),
         }
 
 

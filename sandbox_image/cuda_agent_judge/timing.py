@@ -10,9 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import battery, verdict
+from cuda_agent_judge import battery, probe, verdict
 from cuda_agent_judge.checking import TIMED_CALL, Checker, new_seed
 from cuda_agent_judge.defences import Defences
+from cuda_agent_judge.probing import NOTHING, Prober
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.report import TARGET_RATIO, Interval
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
@@ -24,6 +25,10 @@ NARROW = 1.01
 """Rounds stop when the interval's ends differ by less than this factor and the least number is done."""
 FAR = 2.0
 """A factor between both sides, the interval's near end included, that no further round will bring into doubt."""
+FORGED = (
+    "the clock in the submission's process says less than half of what its calls take by the judge's clock, one by one "
+    "and queued in a row; leave the judge's modules and the clocks of Python and PyTorch as they are"
+)
 CLOSE = 1.1
 """How far the ends of another interval may be apart where it holds no limit between two statuses."""
 SETTLE_S = 0.003
@@ -41,9 +46,11 @@ class Effort:
     """Rounds after which it is enough that the interval leaves no doubt about the status."""
     far: int | None = None
     """Rounds after which it is enough that the interval lies beyond FAR."""
+    runs: int = 5
+    """Of the throughput probe, at least."""
 
 
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5)
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5, runs=3)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
@@ -64,8 +71,9 @@ class Timer:
         self._idle = candidate_idle or []
         self._checker = checker
         self._on_gpu = target == "cuda"
-        self._spin_us = 300 if self._on_gpu else 0
+        self._spin(probe.LEAST_SPIN_US if self._on_gpu else 0)
         self._overhead_ns = 0
+        self._nothing: list[int] = []
         self._values = ""
         self._order = random.Random(secrets.randbits(128))
 
@@ -75,21 +83,32 @@ class Timer:
         Raises:
             Refused: a timed call of the submission was wrong.
         """
-        found = Measured({side: [] for side in sides}, trusting=self._trusting, idle=self._idle)
+        found = Measured({side: [] for side in sides}, trusting=self._trusting, idle=self._idle, headline=headline)
         # The first call of all loads and tunes; the second shows what enqueueing takes.
         enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in sides]
-        if self._on_gpu:
-            self._spin_us = min(max(300, int(1.5e-3 * max(enqueue))), 20_000)
-        self._calibrate()
+        self._calibrate(probe.spin_for(1, max(enqueue)) if self._on_gpu else 0)
         end = time.monotonic() + effort.budget_s
         while not self._enough(found, headline, effort, end):
             self._round(sides, found)
+        self._cross_check(found, effort)
         self._wake()
-        if found.disagrees():
-            found.notes.append(
-                "the submission's own clock disagreed with the judge's by more than a factor of 2; the judge's counts"
-            )
+        found.notes += found.doubts()
         return found
+
+    def _cross_check(self, found: Measured, effort: Effort) -> None:
+        """Have calls queued back to back: on `cuda` always, on `cpu` where the clocks are far apart.
+
+        Raises:
+            Refused: the worker's clock is forged.
+        """
+        checker = self._checker
+        if SUBMISSION not in found.calls or checker is None or not checker.repeatable or self._trusting:
+            return
+        if not (self._on_gpu or found.disagrees()):
+            return
+        Prober(self, found, on_gpu=self._on_gpu).run(effort.runs)
+        if found.is_forged():
+            raise Refused("tampering", FORGED)
 
     def _enough(self, found: Measured, headline: str, effort: Effort, end: float) -> bool:
         rounds = len(found.calls[headline])
@@ -116,10 +135,7 @@ class Timer:
         done: list[str] = []
         for side in order:
             if self._on_gpu:
-                # The first call after a switch between contexts is slower: it runs on other values and does not count.
-                self._draw(self._new_seed())
-                self._call(side)
-                self._draw(seed)
+                self._draw_for(side, seed)
             before = self._waited(side)
             wall, claim, enqueue = self._call(side)
             waited = max(self._waited(side) - before, 0)
@@ -127,6 +143,35 @@ class Timer:
             found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited, enqueue))
             self._land(side, twin_known="eager" in done)
             done.append(side)
+
+    def _draw_for(self, side: str, seed: int) -> None:
+        """Draw for the next call of a side."""
+        if not self._on_gpu:
+            self._draw(seed, with_submission=side == SUBMISSION)
+            return
+        # The first call after a switch between contexts is slower: it runs on other values and does not count.
+        self._draw(self._new_seed())
+        self._call(side)
+        self._draw(seed)
+
+    def in_a_row(self, side: str, calls: int) -> tuple[int, int]:
+        """Have so many calls queued on fresh inputs and the last output checked; returns wall and enqueue time in ns.
+
+        The wall time is without the spin and what the protocol costs.
+
+        Raises:
+            Refused: the output was wrong.
+        """
+        submission = side == SUBMISSION
+        if side == NOTHING:
+            self._call(NOTHING)  # behind a switch between contexts, as below
+        else:
+            self._draw_for(side, self._new_seed())
+        wall, _, enqueue = self._call(side, calls)
+        if side != NOTHING:
+            self._land(side, twin_known=not submission)
+        # The shortest runs count, and so does the shortest of what is taken off.
+        return wall - min(self._idle if self._idle and submission else self._nothing), enqueue
 
     def _turns(self, side: str) -> int:
         """One is enough for a baseline where the host's time does not count: it has been called before."""
@@ -137,10 +182,7 @@ class Timer:
         ready = battery.TIMED if side == SUBMISSION and not self._on_gpu else None
         self._draw(self._new_seed(), with_submission=side == SUBMISSION, prepared=ready)
         enqueue = self._call(side)[2]
-        if side == SUBMISSION:
-            self._land(side, twin_known=False)
-        else:
-            self._land(side, twin_known=True)
+        self._land(side, twin_known=side != SUBMISSION)
         return enqueue
 
     def _draw(self, seed: int, *, with_submission: bool = False, prepared: str | None = None) -> None:
@@ -167,7 +209,7 @@ class Timer:
     def _prepare(self, side: str) -> dict[str, Any]:
         return {"side": side, "set": secrets.randbelow(64), "values": self._values, "later": not self._on_gpu}
 
-    def _call(self, side: str) -> tuple[int, int, int]:
+    def _call(self, side: str, calls: int = 1) -> tuple[int, int, int]:
         submission = side == SUBMISSION
         if not submission:
             self._workers.ask_reference(Kind.PREPARE, self._prepare(side))
@@ -177,11 +219,11 @@ class Timer:
             self._stop_reference(self._workers.turns)
         if not self._on_gpu:
             time.sleep(SETTLE_S)
-        answer, wall = self._workers.go({"spin_us": self._spin_us}, submission=submission)
+        answer, wall = self._workers.go({"spin_us": self._spin_us}, submission=submission, calls=calls)
         if submission:
             self._workers.look(answer)
         # How long the spin lasts is known, and need not be the same in all calls that are compared.
-        wall -= 1000 * self._spin_us
+        wall -= self._spin_ns
         return wall, _span(answer, "claim_ns"), _span(answer, "enqueue_ns")
 
     @staticmethod
@@ -216,13 +258,33 @@ class Timer:
         wall, claim, _ = self._call(SUBMISSION)
         return wall - claim
 
-    def _calibrate(self) -> None:
-        """What the protocol itself costs: the wall time of calls that do nothing."""
-        walls = []
+    def _calibrate(self, spin_us: int) -> None:
+        """Measure what the protocol itself costs, and how long a spin of `spin_us` lasts: the one from now on.
+
+        Calls that do nothing are compared by what they cost beside the least spin, as idle turns are.
+        """
+        self._spin(probe.LEAST_SPIN_US if self._on_gpu else 0)
+        self._nothing = self._null_apart()
+        self._overhead_ns = int(median(self._nothing))
+        self.lengthen_spin(spin_us)
+
+    def lengthen_spin(self, spin_us: int) -> int:
+        """Spin for so long from now on; returns how long that really is, in ns."""
+        if spin_us != self._spin_us:
+            self._spin(spin_us)
+            self._spin_ns += min(self._null_apart()) - min(self._nothing)
+        return self._spin_ns
+
+    def _spin(self, spin_us: int) -> None:
+        self._spin_us, self._spin_ns = spin_us, 1000 * spin_us
+
+    def _null_apart(self) -> list[int]:
+        """By how much the judge's span of calls that do nothing is longer than their claim."""
+        apart = []
         for _ in range(9):
-            wall, claim, _ = self._call("null")
-            walls.append(wall - claim)
-        self._overhead_ns = int(median(walls))
+            wall, claim, _ = self._call(NOTHING)
+            apart.append(wall - claim)
+        return apart
 
 
 def _is_far(interval: Interval) -> bool:

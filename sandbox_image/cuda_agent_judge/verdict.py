@@ -7,19 +7,20 @@ TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
 
 
-def status_of(ratio: Interval, *, final: bool, fastest: float) -> Status:
+def status_of(ratio: Interval, *, final: bool, fastest: float, disputed: bool = False) -> Status:
     """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval.
 
     `fastest` is the ratio of the calls that load hardly reached. On a loaded machine a call with several threads takes
     ten times as long whenever one of them must wait, and one process can have the bad luck again and again: what the
-    medians say counts only where calls that had no bad luck say it too.
+    medians say counts only where calls that had no bad luck say it too. With `disputed`, only one of the judge's clocks
+    could say that it is slower.
     """
     if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < TARGET_RATIO and ratio.high > SLOWER:
         return "inconclusive"
     if (ratio.high if final else ratio.median) < TARGET_RATIO:
         return "win" if fastest < TARGET_RATIO else "inconclusive"
     if ratio.median > SLOWER:
-        return "slower" if fastest > 1 / SLOWER else "inconclusive"
+        return "slower" if fastest > 1 / SLOWER and not disputed else "inconclusive"
     return "tie"
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -206,8 +207,8 @@ class Workers:
             probe = {"pid": pids["candidate"], "probe": frame.body["probe"]}
             self._can_look = not self.ask_reference(Kind.PEEK, probe)["wrong"]
 
-    def go(self, body: dict[str, Any], *, submission: bool) -> tuple[dict[str, Any], int]:
-        """Order a call of one side, which may stand still until then; returns its answer and the wall time in ns."""
+    def go(self, body: dict[str, Any], *, submission: bool, calls: int = 1) -> tuple[dict[str, Any], int]:
+        """Order calls of one side, which may stand still until then; returns its answer and the wall time in ns."""
         began = 0
 
         def sent() -> None:
@@ -216,7 +217,9 @@ class Workers:
             if self.turns is not None:
                 (self.turns.wake_submission if submission else self.turns.wake_reference)()
 
-        answer = (self.ask_candidate if submission else self.ask_reference)(Kind.GO, body, sent)
+        kind, body = (Kind.GO, body) if calls == 1 else (Kind.PROBE, {**body, "calls": calls})
+        ask = partial(self.ask_candidate, limit_s=calls * self._limit_s) if submission else self.ask_reference
+        answer = ask(kind, body, sent)
         return answer, time.monotonic_ns() - began
 
     def look(self, answer: dict[str, Any]) -> None:

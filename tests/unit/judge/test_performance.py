@@ -128,6 +128,16 @@ def test_of_each_kernel_launch_compiler_and_occupancy_are_told() -> None:
     assert "one call recorded: launches 4, running 121 us of 180 us; 59 us between them on the device" in lines
 
 
+def test_a_side_that_the_host_enqueues_more_slowly_than_it_runs_is_launch_bound() -> None:
+    times = {side: Latency(0.02, 0.02, 0.02, 9) for side in ("compile", "submission")}
+    enqueue = {"compile": 55.0, "submission": 12.0}
+    found = performance("cuda", GPU, times, headline="compile", enqueue_us=enqueue, in_a_row_us={"compile": 21.0})
+    assert found["launch_bound"] == ["compile"]
+    lines = performance_text(found)
+    assert any("; torch.compile: launch-bound, since the host takes longer" in line for line in lines)
+    assert any(line.endswith("a call takes: torch.compile 21 us") for line in lines)
+
+
 def test_gaps_are_judged_and_the_limit_of_a_baseline_too() -> None:
     assert "launch-bound: 4 kernels run 121 us" in seen({"compile": 0.5, "submission": 0.2})["judgement"]["submission"]
     limit = seen({"compile": 0.101})

@@ -1,0 +1,213 @@
+"""What a final verdict says where nothing has changed, or a known thing.
+
+    python -m bench.null_effect --target cpu|cuda [--repeats N] [--limit-s S] [--append FILE] [--operators FOLDER]
+    python -m bench.null_effect --summary FILE
+
+The submission computes what the baseline does, by torch.compile too: neither is faster (`same`). In `gain` each call
+of the baseline is drawn out by 8 % of its own time, in `loss` each call of the submission by 5 %. Every judgement is a
+final verdict in fresh processes; its line of JSON is appended to FILE, so that several runs add up: what has the
+fewest lines comes first. FOLDER holds operators as NAME.py in place of the ten of bench/null_operators.py.
+Where `python` has no torch, CUDA_AGENT_PYTHON names the sandbox's.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from bench.null_operators import operators, submission
+
+from cuda_agent_judge import environment
+from cuda_agent_judge.report import Report
+
+ROOT = Path(__file__).resolve().parents[1]
+KINDS: dict[str, dict[str, float]] = {"same": {}, "gain": {"compile": 0.08}, "loss": {"submission": 0.05}}
+STATUSES = ("win", "tie", "slower", "inconclusive")
+TARGETS = {
+    "same": "no win in at least 100 over at least 10 operators",
+    "gain": "a win in at least 57 of 60",
+    "loss": "no win in 40",
+}
+Line = dict[str, Any]
+
+
+def main() -> int:
+    """Judge until all repeats are done or time is up, or print the tables of what was judged."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="judgements of each operator and kind, earlier ones counted"
+    )
+    parser.add_argument("--limit-s", type=float, default=math.inf, help="no judgement is begun after so many seconds")
+    parser.add_argument("--append", type=Path, default=Path("null_effect.jsonl"))
+    parser.add_argument("--operators", type=Path, help="a folder of NAME.py")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="operators to take, instead of all")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="print the tables of FILE and judge nothing")
+    options = parser.parse_args()
+    if options.summary:
+        print(summary(read(options.summary)))
+        return 0
+    end = time.monotonic() + options.limit_s
+    sources = chosen(options)
+    done = [line for line in read(options.append) if line["target"] == options.target]
+    with tempfile.TemporaryDirectory(prefix="null-effect-") as folder, Judged() as judged:
+        Path(folder).chmod(0o755)
+        while time.monotonic() < end and (next_one := fewest(done, sources, options.kinds, options.repeats)):
+            name, kind = next_one
+            place = prepared(Path(folder) / name, sources[name], options.target)
+            line = judged.line(place, kind, {"operator": name, "kind": kind, "target": options.target})
+            done.append(line)
+            with options.append.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+            print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
+    return 0
+
+
+def chosen(options: argparse.Namespace) -> dict[str, str]:
+    """Sources of the operators by name."""
+    if options.operators:
+        found = {path.stem: path.read_text(encoding="utf-8") for path in sorted(options.operators.glob("*.py"))}
+    else:
+        found = operators(options.target)
+    return {name: source for name, source in found.items() if not options.only or name in options.only}
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of earlier judgements."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def fewest(done: Sequence[Line], names: Iterable[str], kinds: Sequence[str], repeats: int) -> tuple[str, str] | None:
+    """What was judged the least, None where all was judged often enough."""
+    counts = Counter((line["operator"], line["kind"]) for line in done)
+    pairs = [(name, kind) for name in names for kind in kinds if counts[name, kind] < repeats]
+    return min(pairs, key=lambda pair: counts[pair], default=None)
+
+
+def prepared(place: Path, source: str, target: str) -> Path:
+    """A session and a workspace, made once for each operator, so that its compiled code is kept between judgements."""
+    if place.exists():
+        return place
+    for part in ("session/operator", "workspace/kernels", "compiled"):
+        (place / part).mkdir(parents=True)
+    (place / "compiled").chmod(0o1777)  # the submission has a uid of its own
+    settings = {"target": target, "libraries": "any", "call_timeout_s": 300}
+    (place / "session/session.json").write_text(json.dumps(settings), encoding="utf-8")
+    (place / "session/operator/model.py").write_text(source, encoding="utf-8")
+    model_new = submission(source, str(place / "compiled"))
+    (place / "workspace/model_new.py").write_text(model_new, encoding="utf-8")
+    return place
+
+
+class Judged:
+    """The process from which judgements are forked (bench/sandboxed/judged.py)."""
+
+    def __enter__(self) -> "Judged":
+        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
+        program = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
+        pipe = subprocess.PIPE
+        environ = environment.clean(dict(os.environ))
+        self._process = subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pipe(self._process.stdin).close()
+        self._process.wait()
+
+    def line(self, place: Path, kind: str, about: Line) -> Line:
+        """Have a judgement made.
+
+        Raises:
+            SystemExit: there will be no more.
+        """
+        began = time.monotonic()
+        report = place / "report.json"
+        report.unlink(missing_ok=True)
+        where = {name: str(place / name) for name in ("session", "workspace")}
+        order = where | {"slower": KINDS[kind], "report": str(report)}
+        self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
+        code = self._pipe(self._process.stdout).readline().strip()
+        if not code:
+            raise SystemExit(f"the process that judgements are forked from ended at {about}; see above")
+        if not report.exists():
+            return (
+                about | told(Report("verdict", "inconclusive"), time.monotonic() - began) | {"status": "judge failed"}
+            )
+        return about | told(Report.from_json(report.read_text(encoding="utf-8")), time.monotonic() - began)
+
+    @staticmethod
+    def _pipe(stream: IO[str] | None) -> IO[str]:
+        assert stream is not None
+        return stream
+
+
+def told(report: Report, seconds: float) -> Line:
+    """What a line keeps of a report."""
+    speedup, mine = report.speedup.get("compile"), report.latency_ms.get("submission")
+    ratio = None if speedup is None else [round(1 / x, 5) for x in (speedup.high, speedup.median, speedup.low)]
+    return {
+        "status": report.status,
+        "reason": report.reason if report.status not in STATUSES else "",
+        "ratio": ratio,
+        "ms": {side: round(time.median, 5) for side, time in report.latency_ms.items()},
+        "calls": mine.calls if mine else 0,
+        "notes": report.notes,
+        "in_a_row_us": (report.performance or {}).get("in_a_row_us", {}),
+        "enqueue_us": (report.performance or {}).get("enqueue_us", {}),
+        "load": round(os.getloadavg()[0], 1),
+        "seconds": round(seconds, 1),
+    }
+
+
+def summary(lines: Sequence[Line]) -> str:
+    """Tables by target: each operator, then each kind in all."""
+    made = []
+    for target in sorted({line["target"] for line in lines}):
+        mine = [line for line in lines if line["target"] == target]
+        made += [f"Target `{target}`, load average {spread([line['load'] for line in mine])}:", ""]
+        made += ["| kind | operator | n | " + " | ".join(STATUSES) + " | other | ms | ratio | width | furthest |"]
+        made += ["|---|---|---|" + "---|" * (len(STATUSES) + 5)]
+        for kind in KINDS:
+            of_kind = [line for line in mine if line["kind"] == kind]
+            for name in sorted({line["operator"] for line in of_kind}):
+                made.append(row(kind, name, [line for line in of_kind if line["operator"] == name]))
+            if of_kind:
+                made.append(row(f"**{kind}**", f"all; to be: {TARGETS[kind]}", of_kind))
+        made.append("")
+    return "\n".join(made).rstrip()
+
+
+def row(kind: str, name: str, lines: Sequence[Line]) -> str:
+    """Counts by status, medians of time, ratio and width of the interval, and the ratio furthest from the true one."""
+    counts = Counter(line["status"] for line in lines)
+    cells = [kind, name, str(len(lines)), *(str(counts[status]) for status in STATUSES)]
+    cells.append(str(len(lines) - sum(counts[status] for status in STATUSES)))
+    ratios = [line["ratio"] for line in lines if line["ratio"]]
+    if not ratios:
+        return "| " + " | ".join([*cells, "", "", "", ""]) + " |"
+    expected = {"same": 1.0, "gain": 1 / 1.08, "loss": 1.05}[kind.strip("*")]
+    times = [line["ms"]["compile"] for line in lines if "compile" in line["ms"]]
+    widths = [100 * (high - low) / middle for low, middle, high in ratios]
+    furthest = max((middle for _, middle, _ in ratios), key=lambda ratio: abs(math.log(ratio / expected)))
+    cells += [f"{statistics.median(times):.3g}", f"{statistics.median(middle for _, middle, _ in ratios):.4f}"]
+    cells += [f"{statistics.median(widths):.1f} %", f"{furthest:.4f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def spread(values: Sequence[float]) -> str:
+    """From the least to the most."""
+    return f"{min(values):.1f} to {max(values):.1f}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
