@@ -40,6 +40,7 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
         kernels: dict[str, str],
         command: str = "verify",
         options: tuple[str, ...] = (),
+        defences: dict[str, Any] | None = None,
         **settings: Any,
     ) -> Answer:
         given = {"target": "cuda", "precision": "tf32", "libraries": "vendor"} | settings
@@ -49,6 +50,6 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
         (workspace / "model_new.py").write_text(submission)
         for name, text in kernels.items():
             (workspace / "kernels" / name).write_text(text)
-        return invoke(session, workspace, command, tmp_path / "report.json", options)
+        return invoke(session, workspace, command, tmp_path / "report.json", options, defences)
 
     return run

@@ -58,6 +58,33 @@ class ModelNew(torch.nn.Module):
         return module.relu(x)
 '''
 
+GRAPH = """
+import torch
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        own = x.clone()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.relu(own)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = torch.empty_like(own)
+            y.copy_(torch.relu(own))
+        graph.replay()
+        return y.clone()
+"""
+COMPILED = """
+import torch
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.relu = torch.compile(torch.relu)
+    def forward(self, x):
+        return self.relu(x)
+"""
+
 OWN = """
 import torch
 import cuda_extension
@@ -99,3 +126,11 @@ def test_a_single_file_is_judged(judge: Judge, text: str) -> None:
     operator = RELU.format(inputs="randn(2048, 1024)")
     answer = judge(text, operator=operator, kernels={}, command="verdict", call_timeout_s=60)
     assert answer.report.status in ("win", "tie", "slower"), answer.report
+
+
+@pytest.mark.parametrize("text", [pytest.param(GRAPH, id="CUDA graph"), pytest.param(COMPILED, id="torch.compile")])
+def test_guard_bands_leave_graphs_and_compiled_code_alone(judge: Judge, text: str) -> None:
+    operator = RELU.format(inputs="randn(2048, 1024)")
+    answer = judge(text, operator=operator, kernels={}, libraries="any", call_timeout_s=120)
+    assert (answer.report.status, answer.code) == ("correct", 0), answer.report
+    assert not any("guard bands" in note for note in answer.report.notes), answer.report.notes

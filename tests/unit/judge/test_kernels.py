@@ -136,6 +136,10 @@ def test_the_published_binding_style_builds_and_is_judged(judge: Judge) -> None:
     source = model_new("return cuda_extension.twice_forward(x, config=1)", head=IMPORT)
     answer = judge(source, kernels=PUBLISHED, libraries="vendor")
     assert (answer.report.status, answer.code) == ("correct", 0), answer.report
+    beyond = PUBLISHED | {"twice.cpp": KERNEL_LAUNCHER.replace("i < size", "i <= size")}
+    faulty = judge(source, kernels=beyond, libraries="vendor")
+    assert faulty.report.status == "incorrect", faulty.report
+    assert faulty.report.reason.startswith("forward wrote 4 bytes behind the end of the output, of shape [256, 1024]")
 
 
 INLINE = """
