@@ -38,6 +38,7 @@ KERNELS: Mapping[Target, Mapping[str, str]] = {
     "cpu": {"suite_binding.cpp": CPU_SOURCE},
     "cuda": {"suite.cu": CUDA_SOURCE},
 }
+HANGS_5_S = {"call_timeout_s": 5}
 DEVICE_ERRORS = "the device is asked for errors after each call"
 
 
@@ -48,7 +49,7 @@ def calling(function: str) -> str:
 
 def cheat(name: str, number: str, function: str, statuses: tuple[str, ...] = ("incorrect",), **more: Any) -> Row:
     """A row on `cuda` with one of the functions there."""
-    given: dict[str, Any] = {"kernels": KERNELS, "operator": SIGNED_RELU, "targets": CUDA} | more
+    given: dict[str, Any] = {"kernels": KERNELS, "operator": SIGNED_RELU, "settings": HANGS_5_S, "targets": CUDA} | more
     return Row(name, number, calling(function), statuses, **given)
 
 
@@ -85,7 +86,6 @@ CHEATS = (
         "63",
         "endless",
         ("timeout",),
-        settings={"call_timeout_s": 5},
         by="a call that does not end is killed",
         unshown="a plain checker hangs",
     ),
@@ -129,6 +129,7 @@ HONEST = (
         ("correct",),
         operator=SIGNED_RELU,
         kernels=KERNELS,
+        settings=HANGS_5_S,
         targets=CUDA,
     ),
     Row("a kernel in C++", "H0", calling("honest"), ("correct",), operator=SIGNED_RELU, kernels=KERNELS, targets=CPU),
@@ -139,6 +140,7 @@ HONEST = (
         ("correct",),
         operator=SIGNED_RELU,
         kernels=KERNELS,
+        settings=HANGS_5_S,
         targets=CUDA,
     ),
     Row(
@@ -148,6 +150,7 @@ HONEST = (
         ("correct",),
         operator=SIGNED_RELU,
         kernels=KERNELS,
+        settings=HANGS_5_S,
         targets=CUDA,
     ),
     Row(
@@ -157,6 +160,7 @@ HONEST = (
         ("correct",),
         operator=SILU,
         kernels=KERNELS,
+        settings=HANGS_5_S,
         targets=CUDA,
     ),
 )

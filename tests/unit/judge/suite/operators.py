@@ -32,6 +32,8 @@ IMAGES = SCALE.replace("(256, 1024)", "(4, 8, 16, 32)")
 SILU = SIGNED_RELU.replace("torch.relu(x)", "torch.nn.functional.silu(x)")
 ROOT = SIGNED_RELU.replace("torch.relu(x)", "torch.sqrt(x)")
 TRIANGLE = PRODUCT_SOURCE.replace("x @ x", "torch.tril(x) @ x").replace("SIZE", "256")
+SORTED = SCALE.replace("torch.relu(x) * 2", "torch.sort(x).values").replace("256, 1024", "1 << 17")
+"""On `cpu` of one thread, so that other load disturbs it less, and long beside what torch.compile adds to a call."""
 DIAGONAL = """
 import torch
 class Model(torch.nn.Module):

@@ -2,7 +2,7 @@
 
 from suite.row import ACCEPTED, Row, Target, nearly
 from suite.rows import CHEATS, of
-from suite.warm import Warm
+from suite.warm import Judged, Warm
 
 
 def switched(target: Target) -> list[tuple[Row, str]]:
@@ -28,7 +28,7 @@ def named(pair: tuple[Row, str]) -> str:
 
 def is_as_expected(warm: Warm, row: Row) -> None:
     """Judge it with all defences."""
-    judged = warm.judge(row)
+    judged = _tried(warm, row, "", row.statuses)
     assert judged.report.status in row.statuses, judged.report
     assert row.said in judged.report.reason
     assert any(row.noted in note for note in judged.report.notes) or not row.noted
@@ -38,9 +38,7 @@ def is_as_expected(warm: Warm, row: Row) -> None:
 
 def is_accepted(warm: Warm, row: Row, off: str) -> None:
     """Judge it without these defences."""
-    judged = warm.judge(row, off)
-    for _ in range(3):  # where the machine has other load
-        judged = warm.judge(row, off) if judged.report.status == "inconclusive" else judged
+    judged = _tried(warm, row, off, ACCEPTED)
     assert judged.report.status in ACCEPTED, judged.report
 
 
@@ -48,6 +46,16 @@ def is_still_found(warm: Warm, row: Row, off: str) -> None:
     """Judge it without these defences, and see that what is left is enough."""
     judged = warm.judge(row, off)
     assert judged.report.status not in ACCEPTED, judged.report
+
+
+def _tried(warm: Warm, row: Row, off: str, wanted: tuple[str, ...]) -> Judged:
+    """Judge it; where the time counts up to three times, since on a machine with other load noise can decide once."""
+    judged = warm.judge(row, off)
+    for _ in range(2):
+        if not row.needs_timing or judged.report.status in wanted:
+            break
+        judged = warm.judge(row, off)
+    return judged
 
 
 def is_fooled(warm: Warm, row: Row) -> None:
