@@ -5,15 +5,17 @@
 
 The submission computes what the baseline does, by torch.compile too: neither is faster (`same`). In `gain` each call
 of the baseline is drawn out by 8 % of its own time, in `loss` each call of the submission by 5 %. Every judgement is a
-final verdict in fresh processes; its line of JSON is appended to FILE, so that several runs add up: what has the
-fewest lines comes first. FOLDER holds operators as NAME.py in place of the ten of bench/null_operators.py.
-Where `python` has no torch, CUDA_AGENT_PYTHON names the sandbox's.
+final verdict in fresh processes. Its line of JSON is appended to FILE, so that several runs add up, also such that run
+at the same time on a GPU each (CUDA_VISIBLE_DEVICES): what has the fewest lines comes first. FOLDER holds operators as
+NAME.py in place of the ten of bench/null_operators.py. Where `python` has no torch, CUDA_AGENT_PYTHON names the
+sandbox's.
 """
 
 import argparse
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -52,21 +54,23 @@ def main() -> int:
     parser.add_argument("--operators", type=Path, help="a folder of NAME.py")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="operators to take, instead of all")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--summary", type=Path, metavar="FILE", help="print the tables of FILE and judge nothing")
+    parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="print tables, judge nothing")
     options = parser.parse_args()
     if options.summary:
-        print(summary(read(options.summary)))
+        print(summary([line for path in options.summary for line in read(path)]))
         return 0
     end = time.monotonic() + options.limit_s
     sources = chosen(options)
-    done = [line for line in read(options.append) if line["target"] == options.target]
     with tempfile.TemporaryDirectory(prefix="null-effect-") as folder, Judged() as judged:
         Path(folder).chmod(0o755)
-        while time.monotonic() < end and (next_one := fewest(done, sources, options.kinds, options.repeats)):
+        while time.monotonic() < end:
+            done = [line for line in read(options.append) if line["target"] == options.target]
+            next_one = fewest(done, sources, options.kinds, options.repeats)
+            if next_one is None:
+                break
             name, kind = next_one
             place = prepared(Path(folder) / name, sources[name], options.target)
             line = judged.line(place, kind, {"operator": name, "kind": kind, "target": options.target})
-            done.append(line)
             with options.append.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
             print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
@@ -91,6 +95,7 @@ def fewest(done: Sequence[Line], names: Iterable[str], kinds: Sequence[str], rep
     """What was judged the least, None where all was judged often enough."""
     counts = Counter((line["operator"], line["kind"]) for line in done)
     pairs = [(name, kind) for name in names for kind in kinds if counts[name, kind] < repeats]
+    random.shuffle(pairs)  # who runs at the same time takes another one
     return min(pairs, key=lambda pair: counts[pair], default=None)
 
 

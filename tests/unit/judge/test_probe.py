@@ -10,7 +10,7 @@ from simulated_gpu import US, Side, SimulatedGpu, Unchecked
 from cuda_agent_judge import idle, probe, verdict
 from cuda_agent_judge.defences import ALL
 from cuda_agent_judge.probe import Probe, Run, floor_of, run_of
-from cuda_agent_judge.scoring import SUBMISSION, Measured
+from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
 from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
 from cuda_agent_judge.timing import Effort, Timer
 from cuda_agent_judge.workers import Refused
@@ -174,6 +174,33 @@ def test_a_clock_that_says_less_than_half_is_tampering(load: Callable[[], float]
     with pytest.raises(Refused, match="clock") as refused:
         measure(SimulatedGpu(LONGER, lie=lambda span: 0.3 * span, load=load))
     assert refused.value.status == "tampering"
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "row_ms", "base_row_ms", "forged"),
+    [
+        ([9.0] * 28 + [1.1] * 12, 3.0, 1.2, False),  # load reaches rows and most calls, not the fastest
+        ([9.0] * 40, 1.1, 1.1, False),  # all calls, but no row
+        ([9.0] * 40, 3.0, 2.0, False),  # the baseline's rows as well
+        ([9.0] * 40, 9.0, 1.1, True),
+    ],
+)
+def test_load_is_not_taken_for_a_forged_clock(
+    own_ms: list[float], row_ms: float, base_row_ms: float, forged: bool
+) -> None:
+    """All claims are 1 ms, on `cpu`."""
+    found = Measured(
+        {
+            "compile": [Call(int(1.1 * MS), MS)] * 40,
+            SUBMISSION: [Call(int(ms * MS), MS) for ms in own_ms],
+        },
+        probes={"compile": runs(*[1000 * base_row_ms] * 3), SUBMISSION: runs(*[1000 * row_ms] * 3)},
+    )
+    assert found.disagrees()
+    assert found.is_forged() == forged
 
 
 def test_each_run_is_checked_and_both_sides_have_it() -> None:
