@@ -152,7 +152,12 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
 
     checks = calls(call("Bash", "look", command="kill -0 $(cat waiting) 2>/dev/null && echo runs || echo gone"))
     later = in_the_background("sleep 2000")
-    script: list[Entry] = [in_the_background(waiting), version(3), lambda asked: checks if told(asked) else later, checks]
+    script: list[Entry] = [
+        in_the_background(waiting),
+        version(3),
+        lambda asked: checks if told(asked) else later,
+        checks,
+    ]
     driven(script, drive)
 
 
