@@ -1,5 +1,6 @@
 """A batch on a Ray cluster of several machines, played by one: real Ray processes, runs that are the stand-in's."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -131,6 +132,8 @@ def test_an_interrupt_ends_what_runs_elsewhere_in_order(machines: Machines, tmp_
     outcome = batch(machines, tmp_path, dict.fromkeys(names, "win 60"), heard, lambda: how)
     assert (outcome.ending.end, outcome.exit_code) == (End.INTERRUPTED, 130)
     assert not (tmp_path / "operators" / "starts" / names[2]).exists()
+    documents = [json.loads((tmp_path / "batch" / "runs" / name / "run.json").read_text()) for name in names[:2]]
+    assert [document["status"] for document in documents] == ["interrupted"] * 2  # they were told, and did not end
 
 
 @pytest.mark.parametrize(("there", "said"), [(False, "is not there"), (True, "is another folder than the batch's")])
