@@ -57,7 +57,7 @@ class Settings(BaseModel):
     """What a submission may call: vendor libraries, only its own kernels, anything."""
     output_lifetime: Literal["held", "next-call"] = "held"
     """How long a returned tensor must stay valid."""
-    operator_timeout_s: float = Field(default=300.0, gt=0, lt=86400)
+    operator_timeout_s: float = Field(default=300.0, gt=0, le=900)
     """One step of the operator (its import, its constructor, a draw of inputs, a call of forward) may take so long."""
 
 

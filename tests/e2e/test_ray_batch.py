@@ -1,5 +1,6 @@
 """A batch on a Ray cluster of several machines, played by one: real Ray processes, runs that are the stand-in's."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -131,19 +132,30 @@ def test_an_interrupt_ends_what_runs_elsewhere_in_order(machines: Machines, tmp_
     outcome = batch(machines, tmp_path, dict.fromkeys(names, "win 60"), heard, lambda: how)
     assert (outcome.ending.end, outcome.exit_code) == (End.INTERRUPTED, 130)
     assert not (tmp_path / "operators" / "starts" / names[2]).exists()
+    documents = [json.loads((tmp_path / "batch" / "runs" / name / "run.json").read_text()) for name in names[:2]]
+    assert [document["status"] for document in documents] == ["interrupted"] * 2  # they were told, and did not end
 
 
-def test_a_folder_that_a_machine_does_not_see_is_said_and_nothing_is_run(machines: Machines, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("there", "said"), [(False, "is not there"), (True, "is another folder than the batch's")])
+def test_a_folder_that_a_machine_does_not_see_is_said_and_nothing_is_run(
+    machines: Machines, tmp_path: Path, there: bool, said: str
+) -> None:
     missing = tmp_path / "elsewhere"
-    attempt = Attempt("op", (sys.executable, "-c", "open('ran', 'w')"), missing / "op", missing / "op.log")
-    with RayEngine.connect(machines.address, cuda=True, folder=missing) as engine:
+    if there:  # a folder of the same path in which the batch's own mark does not come to be
+        (missing / ".seen-by-all-machines").mkdir(parents=True)
+    ran = tmp_path / "ran"
+    command = (sys.executable, "-c", f"open({str(ran)!r}, 'w')")
+    attempt = Attempt("op", command, missing / "op", missing / "op.log")
+    with RayEngine.connect(machines.address, cuda=True, folder=missing, seen_s=0.5) as engine:
         assert engine.described["gpus"] == str(2 * len(machines.nodes))
         engine.begin(attempt)
         found = list[Ended]()
         while not found:
             found = engine.ended(1.0)
     assert [(one.job, one.exit_code, one.kind) for one in found] == [("op", 3, "config")]
+    assert said in found[0].message
     assert "a folder that all machines of the cluster share" in found[0].message
+    assert not ran.exists()
 
 
 def test_where_no_cluster_runs_a_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

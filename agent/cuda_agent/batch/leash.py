@@ -22,6 +22,9 @@ def main() -> None:
         sys.exit(143)  # it was gone already
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # a batch under nohup or in the background ignores some
+    signal.pthread_sigmask(
+        signal.SIG_SETMASK, ()
+    )  # Ray's workers block SIGINT, and what they start would never hear it
     os.execvp(command[0], command)
 
 

@@ -3,13 +3,15 @@
 Ray places a task where the share of a GPU and the cores that it asks for are free, and shows it that GPU only. A share
 is no time slot: runs that share a GPU take turns at timing by the machine's own locks (docs/judge.md), as without Ray.
 With one run for each GPU the placement alone is exclusive. Ray itself retries nothing: a run whose machine is lost
-comes back as lost, and the batch goes on with its folder elsewhere. That folder must be one that all machines see.
+comes back as lost, and the batch goes on with its folder elsewhere. That folder must be one that all machines see: a
+mark in it tells it from another one of the same path, in which runs would be made that nobody finds.
 """
 
 import importlib
 import logging
 import math
 import os
+import secrets
 import socket
 import sys
 import time
@@ -31,6 +33,9 @@ INSTALL = "pip install 'cuda-agent[ray]'"
 _ASK_S = 1.0
 _LOOK_S = 2.0
 _ANSWER_S = 10.0
+_MARK = ".seen-by-all-machines"
+_SEEN_S = 60.0
+"""A network's file system may show what is new so much later."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class Shared:
     """Operators may be named from here."""
     python: str
     """The driver's interpreter: elsewhere it may lie elsewhere."""
+    mark: str
+    """What stands in the folder, and in no other."""
+    seen_s: float
+    """How long that may take to be seen elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,9 @@ def share_of(nodes: list[dict[str, float]], workers: int | None, *, cuda: bool) 
 class RayEngine:
     """Carries attempts out on a cluster; made by `connect`."""
 
-    def __init__(self, ray: Any, workers: int | None, *, cuda: bool | None, folder: Path) -> None:
+    def __init__(
+        self, ray: Any, workers: int | None, *, cuda: bool | None, folder: Path, seen_s: float = _SEEN_S
+    ) -> None:
         """`cuda` says what runs are for; None: GPUs where the cluster has some."""
         self._ray = ray
         self._workers = workers
@@ -86,7 +97,9 @@ class RayEngine:
         nodes = self._look()
         self.cuda = any(node.get("GPU", 0.0) >= 1 for node in nodes) if cuda is None else cuda
         self._share = share_of(nodes, workers, cuda=self.cuda)
-        self._shared = Shared(self.cuda, str(folder.absolute()), os.getcwd(), sys.executable)
+        mark = secrets.token_hex(16)
+        self._shared = Shared(self.cuda, str(folder.absolute()), os.getcwd(), sys.executable, mark, seen_s)
+        self._marked = False
         self._running: dict[Any, Attempt] = {}
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=True
@@ -98,7 +111,13 @@ class RayEngine:
 
     @classmethod
     def connect(
-        cls, address: str | None, workers: int | None = None, *, cuda: bool | None = None, folder: Path
+        cls,
+        address: str | None,
+        workers: int | None = None,
+        *,
+        cuda: bool | None = None,
+        folder: Path,
+        seen_s: float = _SEEN_S,
     ) -> Self:
         """Connect to a cluster: the one at `address` or in $RAY_ADDRESS, else the one that runs on this machine.
 
@@ -120,7 +139,7 @@ class RayEngine:
                 " another with --address."
             ) from error
         _keep_quiet()
-        engine = cls(ray, workers, cuda=cuda, folder=folder)
+        engine = cls(ray, workers, cuda=cuda, folder=folder, seen_s=seen_s)
         if engine.slots == 0:
             what = "GPU" if engine.cuda else "cores"
             ray.shutdown()
@@ -142,6 +161,10 @@ class RayEngine:
 
     def begin(self, attempt: Attempt) -> None:
         """Start an attempt where there is room."""
+        if not self._marked:
+            self._marked = True
+            with suppress(OSError):  # the machines will say that they do not see it
+                Path(self._shared.folder, _MARK).write_text(self._shared.mark)
         self._running[self._task.remote(attempt, self._shared, self._switch)] = attempt
 
     def ended(self, timeout_s: float) -> list[Ended]:
@@ -215,18 +238,35 @@ class _Switch:
 
 def _carried_out(attempt: Attempt, shared: Shared, switch: Any) -> Ended:
     """Carry an attempt out on the machine where this task is."""
-    for path in (shared.folder, shared.cwd):
-        if not os.path.isdir(path):
-            missing = f"{path!r} is not there on the machine {socket.gethostname()!r}"
-            return Ended(
-                attempt.job, 3, "config", f"{missing}; work in a folder that all machines of the cluster share."
-            )
+    if missing := _unshared(shared):
+        where = f"{missing} on the machine {socket.gethostname()!r}"
+        return Ended(attempt.job, 3, "config", f"{where}; work in a folder that all machines of the cluster share.")
     os.chdir(shared.cwd)
     if attempt.command[0] == shared.python:
         attempt = replace(attempt, command=(sys.executable, *attempt.command[1:]))
     # Ray has put into this process's environment which GPU is meant.
     gpu = (os.environ.get("CUDA_VISIBLE_DEVICES") or None) if shared.cuda else None
     return carry_out(replace(attempt, gpu=gpu), _asking(switch))
+
+
+def _unshared(shared: Shared) -> str:
+    """Say what this machine does not see; "" where it sees all."""
+    for path in (shared.folder, shared.cwd):
+        if not os.path.isdir(path):
+            return f"{path!r} is not there"
+    end = time.monotonic() + shared.seen_s
+    while not _is_marked(shared):
+        if time.monotonic() > end:
+            return f"{shared.folder!r} is another folder than the batch's"
+        time.sleep(_ASK_S)
+    return ""
+
+
+def _is_marked(shared: Shared) -> bool:
+    try:
+        return Path(shared.folder, _MARK).read_text() == shared.mark
+    except (OSError, ValueError):
+        return False
 
 
 def _asking(switch: Any) -> Callable[[], Halt]:

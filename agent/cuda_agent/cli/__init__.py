@@ -10,6 +10,7 @@ import typer
 
 from cuda_agent.cli.app import app
 from cuda_agent.errors import CudaAgentError
+from cuda_agent.llm.openhands.keys import conceal, holds_secret
 from cuda_agent.terminal import plain
 from cuda_agent_tools.sandbox import SandboxError
 
@@ -19,6 +20,8 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit: 0 target reached, 1 without it, 2 usage, 3 machinery, 130 interrupted."""
+    if holds_secret(os.environ):
+        conceal()
     given = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

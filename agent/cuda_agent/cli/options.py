@@ -71,7 +71,7 @@ OperatorTimeout = Annotated[
     typer.Option(
         "--operator-timeout",
         metavar="SECONDS",
-        help="What one step of the operator may take: its import, constructor, inputs, forward. (default: 300)",
+        help="What a step of the operator may take: import, constructor, inputs, forward; at most 900. (default: 300)",
     ),
 ]
 Plain = Annotated[

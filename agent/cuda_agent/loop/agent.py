@@ -227,7 +227,8 @@ class Agent:
         if turn.reply.refusal is not None:
             return self._ended(turn.number, Stop(StopReason.REFUSED, turn.reply.refusal))
         now = self._keeping.keep(turn.number)
-        owed, self._owed = self._owed, False
+        # Nobody will ask for a verdict on what the last turn leaves.
+        owed, self._owed = self._owed or turn.number >= self.limits.max_turns, False
         return self._ended(turn.number, self._settling.settle(turn, now, self.limits, owed=owed))
 
     def briefed(self) -> None:

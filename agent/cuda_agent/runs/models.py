@@ -50,8 +50,10 @@ def check(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def _options(settings: Settings, environ: Mapping[str, str]) -> "Options":
+    from cuda_agent.llm.openhands.keys import conceal  # only when asked for
     from cuda_agent.llm.openhands.options import resolve  # only when asked for
 
+    conceal()  # a variable's name need not tell that it holds a key
     return resolve(
         settings.model,
         environ,

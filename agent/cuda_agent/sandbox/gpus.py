@@ -1,5 +1,6 @@
 """The GPUs of this machine, by UUID: numbers change with $CUDA_VISIBLE_DEVICES and inside a container."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -31,9 +32,16 @@ def listed(program: str | None = None) -> list[Gpu]:
     found = program or shutil.which("nvidia-smi")
     if found is None:
         return []
+    # Other processes of this user may read what it is started with: no keys.
+    env = {name: value for name, value in os.environ.items() if name in ("PATH", "LD_LIBRARY_PATH", "HOME")}
     try:
         done = subprocess.run(
-            [found, *QUERY], capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, stdin=subprocess.DEVNULL
+            [found, *QUERY],
+            capture_output=True,
+            text=True,
+            timeout=QUERY_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            env=env,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

@@ -1,6 +1,7 @@
 """An operator whose code does not end: it is ended and named, the device is free at once, and nothing of it is left."""
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -121,6 +122,21 @@ def test_a_step_of_the_operator_that_does_not_end_is_ended_and_named(
     assert (answer.report.status, answer.code) == ("operator_error", 2)
     assert answer.report.reason.startswith(said)
     assert ground.is_free
+
+
+@pytest.mark.parametrize(
+    ("work", "ended", "said"),
+    [
+        ("with Steps(0.3).step('forward'): time.sleep(600)", -signal.SIGALRM, ""),
+        ("with Steps(0.3).step('forward'): pass\ntime.sleep(0.6)\nprint('on')", 0, "on\n"),
+        ("with Steps().step('forward'): time.sleep(0.6)\nprint('on')", 0, "on\n"),
+    ],
+    ids=["it hangs", "it has ended", "no limit"],
+)
+def test_a_step_that_nobody_waits_for_ends_its_process_too(work: str, ended: int, said: str) -> None:
+    line = [sys.executable, "-c", f"import time\nfrom cuda_agent_judge.steps import Steps\n{work}"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(HOME)})
+    assert (done.returncode, done.stdout) == (ended, said)
 
 
 @pytest.fixture

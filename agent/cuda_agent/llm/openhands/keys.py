@@ -1,5 +1,6 @@
-"""Keys: where one is found, and that no text which leaves the model layer holds one."""
+"""Keys: where one is found, that no text which leaves the model layer holds one, and that no process reads one here."""
 
+import ctypes
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -34,6 +35,7 @@ _SECRET_NAME = re.compile(r"(_KEY|_TOKEN|_SECRET|_PASSWORD|_PAT)$")
 _LEAST_CHARS = 7
 """A shorter value ("EMPTY", "none") keeps no secret and would be found in ordinary text."""
 _STANDS_FOR = "[key]"
+_PR_SET_DUMPABLE = 4
 
 
 def find_key(provider: str, *, api_base: str | None, variable: str | None, environ: Mapping[str, str]) -> str | None:
@@ -59,6 +61,19 @@ def find_key(provider: str, *, api_base: str | None, variable: str | None, envir
             f"${usual} is not set: put the key for {provider} there, or name its variable with --api-key-env."
         )
     return value
+
+
+def holds_secret(environ: Mapping[str, str]) -> bool:
+    """Say whether a variable is set whose name tells that it holds a secret."""
+    return any(value.strip() for name, value in environ.items() if _SECRET_NAME.search(name.upper()))
+
+
+def conceal() -> None:
+    """Keep other processes of this user out of this one's environment and memory, debuggers too; root still gets in.
+
+    Programs that this one starts do not inherit it.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _named(variable: str, environ: Mapping[str, str]) -> str:

@@ -140,6 +140,22 @@ def test_a_machine_on_which_nothing_works_pauses_the_batch(field: Field) -> None
     assert sum(len(field.starts(f"op_{n}")) for n in range(30)) < 30
 
 
+def test_an_interrupt_reaches_runs_though_whoever_starts_them_blocks_it(field: Field) -> None:
+    field.lay(one="win 60")
+    log = field.batch / "runs" / "one" / "trajectory.jsonl"
+
+    def halt() -> Halt:
+        return Halt.IN_ORDER if log.exists() and b'"turn": 1' in log.read_bytes() else Halt.NO
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})  # threads inherit it
+    try:
+        field.carry_out(halt=halt)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    document = json.loads((field.batch / "runs" / "one" / "run.json").read_text())
+    assert (document["status"], document["turns"]) == ("interrupted", 1)
+
+
 @pytest.mark.parametrize("how", [Halt.IN_ORDER, Halt.AT_ONCE])
 def test_an_interrupt_ends_what_runs_and_the_same_command_goes_on_with_it(field: Field, how: Halt) -> None:
     field.lay(**{f"op_{n}": "win 600" if n < 2 else "win" for n in range(4)})

@@ -62,7 +62,7 @@ def test_the_same_call_with_the_same_result_is_told_then_stuck(build: Build) -> 
 
 def test_repeats_are_forgotten_when_the_submission_changes(build: Build) -> None:
     script = [calls(call("Nothing", str(n)), write(str(n))) for n in range(12)]
-    stage = build(script, max_turns=12)
+    stage = build(script, [report("incorrect")], max_turns=12)
     assert stage.agent.run() is StopReason.MAX_TURNS
 
 

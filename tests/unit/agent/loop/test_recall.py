@@ -183,7 +183,8 @@ def test_a_final_verdict_that_did_not_end_is_taken_again_and_the_first_is_not(bu
 
 def test_going_back_is_honoured_and_what_was_paid_stays_paid(build: Build) -> None:
     script = [calls(*PROFILED), calls(write("B")), calls(write("C"))]
-    stage = build(script, [report("tie", 1.02)], [report("tie", 1.02, final=True)], max_turns=3)
+    verdicts = [report("tie", 1.02), report("slower", 0.9)]
+    stage = build(script, verdicts, [report("tie", 1.02, final=True)], max_turns=3)
     live = noted(stage)
     found = recalled(stage)
     events = [*read_history(stage.run.trajectory).events, Rewound(1, 3)]

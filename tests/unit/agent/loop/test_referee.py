@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from tests.unit.agent.fakes import DONE, FakeJudge, call, calls, report
 from tests.unit.agent.loop.stage import FAST, PROFILED, UNFAST, Build, Stage, write
 
@@ -12,7 +13,7 @@ from cuda_agent.llm.model import Reply
 from cuda_agent.llm.scripted import Entry
 from cuda_agent.loop.stop import Stop, StopReason
 from cuda_agent.workspace import submission_of
-from cuda_agent_judge.report import Report
+from cuda_agent_judge.report import Report, Status
 from cuda_agent_tools.tool import ToolResult
 
 
@@ -94,7 +95,7 @@ def test_a_refuted_submission_leaves_best(build: Build) -> None:
 def test_a_run_that_ends_short_of_the_target_shows_a_final_number(build: Build) -> None:
     stage = build(
         [calls(*PROFILED), calls(write("B"), call("Profile")), calls(write("C"))],
-        [report("tie", 1.03), report("tie", 1.01)],
+        [report("tie", 1.03), report("tie", 1.01), report("slower", 0.9)],
         [report("tie", 1.02, final=True)],
         max_turns=3,
     )
@@ -102,6 +103,32 @@ def test_a_run_that_ends_short_of_the_target_shows_a_final_number(build: Build) 
     assert stage.judge.asked[-1] == "final A"
     assert stage.referee.best is not None
     assert stage.referee.best.report.final
+
+
+@pytest.mark.parametrize(("speedup", "ending"), [(FAST, StopReason.TARGET_REACHED), (0.5, StopReason.MAX_TURNS)])
+def test_what_the_last_turn_leaves_is_judged_though_nobody_profiled_it(
+    build: Build, speedup: float, ending: StopReason
+) -> None:
+    status: Status = "win" if speedup > 1 else "slower"
+    script = [calls(write("A")), calls(write("B"))]
+    stage = build(script, [report(status, speedup)], [report(status, speedup, final=True)], max_turns=2)
+    assert stage.agent.run() is ending
+    assert stage.judge.asked == ["verdict", "final B"]
+    assert stage.referee.best is not None
+    assert stage.referee.best.submission.files["model_new.py"] == b"B"
+
+
+def test_a_last_turn_that_leaves_nothing_new_takes_no_verdict(build: Build) -> None:
+    stage = build([calls(*PROFILED), calls(call("Nothing"))], [report("tie", 1.0)], [report("tie", 1.0, final=True)],
+                  max_turns=2)  # fmt: skip
+    assert stage.agent.run() is StopReason.MAX_TURNS
+    assert stage.judge.asked == ["verdict", "final A"]
+
+
+def test_a_last_turn_without_a_submission_takes_no_verdict(build: Build) -> None:
+    stage = build([calls(call("Nothing"))], max_turns=1)
+    assert stage.agent.run() is StopReason.MAX_TURNS
+    assert stage.judge.asked == []
 
 
 def test_a_judge_that_fails_at_the_end_leaves_the_loops_number(build: Build) -> None:

@@ -1,7 +1,11 @@
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
+from tests.e2e.program import SOURCES
 
 from cuda_agent.errors import ConfigError
 from cuda_agent.llm.openhands.keys import Redactor
@@ -97,3 +101,28 @@ def test_every_key_of_the_environment_is_taken_out_and_ordinary_words_stay() -> 
     text = "sk-first-123-longer sk-first-123 hf_second_456 EMPTY /home/me"
     assert clean.text(text) == "[key] [key] [key] EMPTY /home/me"
     assert clean.value({"a": ["x sk-first-123", 1, None]}) == {"a": ["x [key]", 1, None]}
+
+
+ASK = """
+import ctypes, sys
+from pathlib import Path
+from cuda_agent.config import Settings
+from cuda_agent.runs.models import check
+settings = Settings(operator=Path("op.py"), model=sys.argv[1], api_key_env=sys.argv[2] or None)
+check(settings, {"MINE": "sk-mine-0123456789"})
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
+"""Prints whether the process that did this can be dumped (PR_GET_DUMPABLE)."""
+
+
+@pytest.mark.parametrize(("model", "variable", "dumpable"), [("anthropic/x", "MINE", "0"), ("builtin", "", "1")])
+def test_a_process_that_knows_a_key_is_closed_to_others_whatever_its_variable_is_called(
+    model: str, variable: str, dumpable: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, model, variable],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": os.pathsep.join(SOURCES)},
+    )
+    assert done.stdout.split() == [dumpable], done.stderr
