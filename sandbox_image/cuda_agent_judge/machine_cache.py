@@ -31,6 +31,8 @@ LARGEST_BYTES = 256 << 20
 _DOOR_S = 5.0
 _ABANDONED_S = 3600.0
 """A folder that nobody finished for so long was begun by a judge that was killed."""
+_KNOWN_S = 7 * 86400.0
+"""What was measured on a machine that may have been busy then does not count for ever."""
 _CODE, _ABOUT, _DOOR = "inductor", "about.json", "door"
 _GROUP = "__grp__"
 """How Triton calls the files in which it writes absolute paths down."""
@@ -120,9 +122,11 @@ class MachineCache:
                 shutil.rmtree(new, ignore_errors=True)
 
     def known_of_device(self) -> Any:
-        """What was noted of this device, None where nothing was."""
+        """What was noted of this device, None where nothing was of late."""
         with contextlib.suppress(OSError, ValueError, Untrusted):
             check_file(self._of_device)
+            if time.time() - os.lstat(self._of_device).st_mtime > _KNOWN_S:
+                return None
             return json.loads(self._of_device.read_bytes())
         return None
 

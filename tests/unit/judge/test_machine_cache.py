@@ -205,6 +205,18 @@ def test_one_that_may_only_be_read_is_left_as_it_is(tmp_path: Path) -> None:
     assert not cache.take(tmp_path / "used")
 
 
+def test_what_is_known_of_a_device_is_found_again_for_a_week(tmp_path: Path) -> None:
+    cache, file = kept(tmp_path / "cache"), tmp_path / "cache" / "device.json"
+    assert cache.known_of_device() is None
+    cache.note_of_device({"ceilings": 1})
+    assert kept(tmp_path / "cache", "another").known_of_device() == {"ceilings": 1}
+    file.chmod(0o666)
+    assert cache.known_of_device() is None
+    file.chmod(0o600)
+    os.utime(file, (0, 0))
+    assert cache.known_of_device() is None
+
+
 def test_what_was_used_last_the_longest_ago_makes_room(tmp_path: Path) -> None:
     size = 1000
     for age, name in enumerate(("new", "old", "used")):
