@@ -41,9 +41,11 @@ class Effort:
     """Rounds after which it is enough that the interval leaves no doubt about the status."""
     far: int | None = None
     """Rounds after which it is enough that the interval lies beyond FAR."""
+    warm: bool = True
+    """Whether baselines are called before it begins on `cpu`, too, where each has run in its process already."""
 
 
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5)
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5, warm=False)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
@@ -77,7 +79,8 @@ class Timer:
         """
         found = Measured({side: [] for side in sides}, trusting=self._trusting, idle=self._idle)
         # The first call of all loads and tunes; the second shows what enqueueing takes.
-        enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in sides]
+        called = [side for side in sides if side == SUBMISSION or self._checker is None or self._on_gpu or effort.warm]
+        enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in called]
         if self._on_gpu:
             self._spin_us = min(max(300, int(1.5e-3 * max(enqueue))), 20_000)
         self._calibrate()
