@@ -133,21 +133,25 @@ class Baselines:
         """Run what was compiled, and hold its result against eager; says why when it cannot be a baseline."""
         if not self.is_warm:
             self._failed = self._refusal() or None
-            if self._failed and self._taken and self._code is not None:
-                self._compile_without_cache(self._code)
-            if self._cache is not None and self._code is not None and not (self._failed or self._taken):
-                self._cache.put(self._code)
+            if self._cache is not None and self._code is not None:
+                self._settle(self._cache, self._code)
         notes = [] if self._cache is None else self._cache.notes
         return {"ok": self._failed is None, "reason": self._failed or "", "notes": notes}
 
-    def _compile_without_cache(self, code: Path) -> None:
-        """What was kept may be broken: a disk that was full, a machine that lost power."""
-        shutil.rmtree(code, ignore_errors=True)
-        self._taken = False
-        torch._dynamo.reset()
-        torch._inductor.utils.clear_caches()
-        self._compile_into(code)
-        self._failed = self._refusal() or None
+    def _settle(self, cache: MachineCache, code: Path) -> None:
+        """Keep what works; what was kept and does not (a disk that was full, a machine that lost power) is replaced."""
+        broken = bool(self._failed) and self._taken
+        if broken:
+            shutil.rmtree(code, ignore_errors=True)
+            torch._dynamo.reset()
+            torch._inductor.utils.clear_caches()
+            self._compile_into(code)
+            self._failed = self._refusal() or None
+        if not self._failed and (broken or not self._taken):
+            cache.put(code)
+        if broken and not self._failed and not cache.writable:
+            cache.notes.append(f"what the machine's cache has of this operator does not work: remove {cache.home}")
+        self._taken = self._taken and not broken
 
     def _refusal(self) -> str:
         try:

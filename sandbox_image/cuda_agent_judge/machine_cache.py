@@ -31,6 +31,8 @@ LARGEST_BYTES = 256 << 20
 _DOOR_S = 5.0
 _ABANDONED_S = 3600.0
 """A folder that nobody finished for so long was begun by a judge that was killed."""
+_KNOWN_S = 7 * 86400.0
+"""What was measured on a machine that may have been busy then does not count for ever."""
 _CODE, _ABOUT, _DOOR = "inductor", "about.json", "door"
 _GROUP = "__grp__"
 """How Triton calls the files in which it writes absolute paths down."""
@@ -50,7 +52,8 @@ class MachineCache:
     """What a reader must know."""
 
     @property
-    def _home(self) -> Path:
+    def home(self) -> Path:
+        """The operator's folder, whether it is there or not."""
         return self.path / self.keys.operator
 
     @property
@@ -58,8 +61,8 @@ class MachineCache:
         """Whether something is kept of the operator; it counts as used then."""
         if self.writable:
             with contextlib.suppress(OSError):
-                os.utime(self._home)
-        return (self._home / _ABOUT).is_file()
+                os.utime(self.home)
+        return (self.home / _ABOUT).is_file()
 
     def take(self, into: Path) -> bool:
         """Copy the operator's code to `into`, which is not there yet; says whether there was any."""
@@ -91,11 +94,11 @@ class MachineCache:
             FileNotFoundError: it was removed meanwhile, and what was read of it may have holes.
             Untrusted: it is not this user's alone.
         """
-        check_folder(self._home)
-        held = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        check_folder(self.home)
+        held = os.open(self.home, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            yield self._home
-            if not os.path.samestat(os.fstat(held), os.lstat(self._home)):
+            yield self.home
+            if not os.path.samestat(os.fstat(held), os.lstat(self.home)):
                 raise FileNotFoundError
         finally:
             os.close(held)
@@ -110,8 +113,8 @@ class MachineCache:
                 new = Path(tempfile.mkdtemp(prefix=_UNFINISHED[0], dir=self.path))
                 copy_tree(code, new / _CODE, LARGEST_BYTES)
                 (new / _ABOUT).write_text(json.dumps({"made_in": str(code)}) + "\n")
-                self._remove(self._home)
-                new.rename(self._home)
+                self._remove(self.home)
+                new.rename(self.home)
                 self._shrink()
         except (OSError, Untrusted) as fault:
             self._note("written to", fault)
@@ -120,9 +123,11 @@ class MachineCache:
                 shutil.rmtree(new, ignore_errors=True)
 
     def known_of_device(self) -> Any:
-        """What was noted of this device, None where nothing was."""
+        """What was noted of this device, None where nothing was of late."""
         with contextlib.suppress(OSError, ValueError, Untrusted):
             check_file(self._of_device)
+            if time.time() - os.lstat(self._of_device).st_mtime > _KNOWN_S:
+                return None
             return json.loads(self._of_device.read_bytes())
         return None
 

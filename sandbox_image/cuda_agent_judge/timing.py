@@ -46,11 +46,13 @@ class Effort:
     """Rounds after which it is enough that the interval leaves no doubt about the status."""
     far: int | None = None
     """Rounds after which it is enough that the interval lies beyond FAR."""
+    warm: bool = True
+    """Whether baselines are called before it begins on `cpu`, too, where each has run in its process already."""
     runs: int = 5
     """Of the throughput probe, at least."""
 
 
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5, runs=3)
+IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5, warm=False, runs=3)
 FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
@@ -85,7 +87,8 @@ class Timer:
         """
         found = Measured({side: [] for side in sides}, trusting=self._trusting, idle=self._idle, headline=headline)
         # The first call of all loads and tunes; the second shows what enqueueing takes.
-        enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in sides]
+        called = [side for side in sides if side == SUBMISSION or self._checker is None or self._on_gpu or effort.warm]
+        enqueue = [min(self._turn(side) for _ in range(self._turns(side))) for side in called]
         self._calibrate(probe.spin_for(1, max(enqueue)) if self._on_gpu else 0)
         end = time.monotonic() + effort.budget_s
         while not self._enough(found, headline, effort, end):

@@ -1,4 +1,4 @@
-"""Fills the machine's cache before a model runs its first command, where the run's own judge may only read it."""
+"""Fills the machine's cache before a model or a submission is there, where the judge that follows may only read it."""
 
 from contextlib import ExitStack, suppress
 
@@ -14,15 +14,16 @@ from cuda_agent.runs.scratch import scratch
 from cuda_agent_tools.sandbox import SandboxError
 
 LIMIT_S = 300.0
-"""Whatever takes longer is left to the run's own judge."""
+"""Whatever takes longer is left to the judge that follows."""
 
 
-def keep_baseline(place: Place, operator: Operator, settings: Settings) -> None:
+def keep_baseline(place: Place, operator: Operator, settings: Settings, *, model: bool = True) -> None:
     """Have the baseline compiled in a sandbox of its own, in which there is nothing of a model and no submission.
 
-    What goes wrong is not said: the run's own judge compiles it then, and says what is wrong with the operator.
+    In the sandbox that follows a `model` runs commands, or none does. What goes wrong is not said: the judge in there
+    compiles the baseline then, and says what is wrong with the operator.
     """
-    if not place.cache_inside(model=True) or place.may_fill_cache(model=True):
+    if not place.cache_inside(model=model) or place.may_fill_cache(model=model):
         return
     with suppress(SandboxError, JudgeError, DiskError), ExitStack() as stack:
         workspace = stack.enter_context(scratch()) / "workspace"

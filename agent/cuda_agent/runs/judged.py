@@ -10,6 +10,7 @@ from cuda_agent.errors import ConfigError, OperatorError
 from cuda_agent.installing import Rules
 from cuda_agent.judging import SUBMISSION, Judge, Submission
 from cuda_agent.operators import load
+from cuda_agent.runs.baseline import keep_baseline
 from cuda_agent.runs.place import choose
 from cuda_agent.runs.sandboxes import opened
 from cuda_agent.runs.scratch import scratch
@@ -30,6 +31,7 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     submission = submission_at(folder)
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
+        keep_baseline(place, operator, settings, model=False)
         workspace = stack.enter_context(scratch()) / "workspace"
         inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=place.may_fill_cache(model=False)))
         stack.callback(signals.shield)

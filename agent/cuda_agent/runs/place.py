@@ -56,7 +56,7 @@ class Place:
 
     def may_fill_cache(self, *, model: bool) -> bool:
         """Say whether the judge may write to the cache: what it judges, and a `model`, are other users then."""
-        return self.kind == "docker" or (os.geteuid() == 0 and not model)
+        return self.kind == "docker" or (os.geteuid() == 0 and not model and not self.confinement)
 
     def cache_inside(self, *, model: bool) -> str | None:
         """Where the judge finds the cache, in a sandbox in which a `model` runs commands or none does.
