@@ -26,6 +26,13 @@ def named(pair: tuple[Row, str]) -> str:
     return f"{row.name}-without {off}"
 
 
+def says_what_finds_it(row: Row, target: Target) -> bool:
+    """Whether a cheat names a switch, or else what of the judge's structure and how or why not that is shown."""
+    if row.off:
+        return not row.by
+    return bool(row.by) and (target in row.plain or bool(row.unshown))
+
+
 def is_as_expected(warm: Warm, row: Row) -> None:
     """Judge it with all defences."""
     judged = _tried(warm, row, "", row.statuses)
