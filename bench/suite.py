@@ -32,7 +32,9 @@ Line = dict[str, Any]
 Task = tuple[Row, str]
 """A row, and the defences that are off."""
 NO_REPORT = "no report"
-HEADER = "| row | target | found by | runs | refused | accepted | by status |\n|---|---|---|---|---|---|---|"
+HEADER = (
+    "| row | target | found by | runs | refused | accepted | wrong | by status |\n|---|---|---|---|---|---|---|---|"
+)
 
 
 def main() -> int:
@@ -129,10 +131,11 @@ def summary(lines: list[Line]) -> int:
 def table_row(row: Row, off: str, target: Target, lines: list[Line]) -> str:
     """Make one line of the table."""
     statuses = Counter(line["status"] for line in lines)
-    accepted = sum(statuses[status] for status in (*ACCEPTED, "slower"))
+    accepted = sum(statuses[status] for status in (*ACCEPTED, *(["slower"] if row in HONEST else [])))
+    wrong = sum(is_wrong(row, line) for line in lines)
     by = f"(without {off})" if off else "" if row in HONEST else " or ".join(row.defences)
     told = ", ".join(f"{status} {count}" for status, count in statuses.most_common())
-    cells = [f"{row.number} {row.name}", target, by, len(lines), len(lines) - accepted, accepted, told]
+    cells = [f"{row.number} {row.name}", target, by, len(lines), len(lines) - accepted, accepted, wrong, told]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -38,3 +38,9 @@ def test_one_of_the_defences_that_find_a_cheat_is_enough(warm: Warm, pair: tuple
 @pytest.mark.parametrize("row", proving.fooling("cpu"), ids=lambda row: row.name)
 def test_a_cheat_fools_a_checker_without_the_judges_structure(warm: Warm, row: Row) -> None:
     proving.is_fooled(warm, row)
+
+
+def test_every_cheat_says_what_finds_it_and_has_a_name_of_its_own() -> None:
+    assert [row.name for row in of("cpu", CHEATS) if not proving.says_what_finds_it(row, "cpu")] == []
+    names = [row.name for row in CHEATS + HONEST]
+    assert sorted(set(names)) == sorted(names)

@@ -27,10 +27,10 @@ SLOW = SCALE.replace("        return", "        time.sleep(0.1)\n        return"
 """Its answer is there a tenth of a second after that of a submission."""
 SOFTMAX = SCALE.replace("torch.relu(x) * 2", "torch.softmax(x, 1)")
 TWO = SCALE.replace("torch.relu(x) * 2", "(torch.relu(x) * 2, x.sum(1))")
-SIGNED_RELU = SCALE.replace("torch.relu(x) * 2", "torch.relu(x)").replace("torch.rand(256", "torch.randn(2048")
+SIGNED_RELU = SCALE.replace("torch.relu(x) * 2", "torch.relu(x)").replace("torch.rand(256", "torch.randn(1024")
 IMAGES = SCALE.replace("(256, 1024)", "(4, 8, 16, 32)")
 SILU = SIGNED_RELU.replace("torch.relu(x)", "torch.nn.functional.silu(x)")
-ROOT = SIGNED_RELU.replace("torch.relu(x)", "torch.sqrt(x)")
+ROOT = SCALE.replace("torch.relu(x) * 2", "torch.sqrt(x)").replace("torch.rand(256", "torch.randn(64")
 TRIANGLE = PRODUCT_SOURCE.replace("x @ x", "torch.tril(x) @ x").replace("SIZE", "256")
 SORTED = SCALE.replace("torch.relu(x) * 2", "torch.sort(x).values").replace("256, 1024", "1 << 17")
 """On `cpu` of one thread, so that other load disturbs it less, and long beside what torch.compile adds to a call."""

@@ -26,6 +26,13 @@ def named(pair: tuple[Row, str]) -> str:
     return f"{row.name}-without {off}"
 
 
+def says_what_finds_it(row: Row, target: Target) -> bool:
+    """Whether a cheat names a switch, or else what of the judge's structure and how or why not that is shown."""
+    if row.off:
+        return not row.by
+    return bool(row.by) and (target in row.plain or bool(row.unshown))
+
+
 def is_as_expected(warm: Warm, row: Row) -> None:
     """Judge it with all defences."""
     judged = _tried(warm, row, "", row.statuses)
@@ -49,10 +56,11 @@ def is_still_found(warm: Warm, row: Row, off: str) -> None:
 
 
 def _tried(warm: Warm, row: Row, off: str, wanted: tuple[str, ...]) -> Judged:
-    """Judge it; where the time counts up to three times, since on a machine with other load noise can decide once."""
+    """Judge it; where its time decides up to three times, since on a machine with other load noise can decide once."""
     judged = warm.judge(row, off)
+    by_time = row.needs_timing and ("slower" in row.statuses or wanted == ACCEPTED)
     for _ in range(2):
-        if not row.needs_timing or judged.report.status in wanted:
+        if not by_time or judged.report.status in wanted:
             break
         judged = warm.judge(row, off)
     return judged

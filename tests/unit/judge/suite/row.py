@@ -41,7 +41,7 @@ class Row:
     by: str = ""
     """What of the structure stands against it."""
     unshown: str = ""
-    """Why neither is shown."""
+    """Why neither is shown, on targets other than those of `plain`."""
     operator: str | Mapping[Target, str] = SCALE
     command: Literal["verify", "verdict"] = "verify"
     final: bool = False
