@@ -18,7 +18,7 @@ JUDGE_FAILED = 3
 def main(home: str) -> int:
     """Judge until stdin ends."""
     sys.path.insert(0, home)
-    from cuda_agent_judge import environment, processes
+    from cuda_agent_judge import environment, process_tree, processes
 
     environment.settle()
     from cuda_agent_judge import commands  # noqa: F401  # torch
@@ -29,7 +29,7 @@ def main(home: str) -> int:
     for line in sys.stdin:
         order = json.loads(line)
         _, status = os.waitpid(processes.fork(lambda order=order: judge(order)), 0)  # type: ignore[misc]
-        processes.kill_descendants()
+        process_tree.kill_descendants()
         os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
     return 0
 

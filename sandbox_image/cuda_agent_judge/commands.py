@@ -12,6 +12,7 @@ from typing import Any
 from cuda_agent_judge import compare, isolation, processes
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.judge import Judgement
+from cuda_agent_judge.loops import serve_candidate, serve_reference
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import Attached, JudgeEnds, JudgeFault, Roles
 from cuda_agent_judge.protocol import Channel
@@ -21,7 +22,7 @@ from cuda_agent_judge.slots import WAIT_LIMIT_S
 from cuda_agent_judge.sources import SourceFault
 from cuda_agent_judge.submission import Sealed, SubmissionMissing, seal, workspace_notes
 from cuda_agent_judge.toolchain import compilers
-from cuda_agent_judge.workers import Refused, SharingFault, serve_candidate, serve_reference
+from cuda_agent_judge.workers import Refused, SharingFault
 
 _SHARING, _FAULT = "sharing_fault", "judge_fault"
 _TEMPLATE = Path(__file__).resolve().parent.parent / "workspace"

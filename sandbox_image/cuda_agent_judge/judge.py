@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cuda_agent_judge import battery, checking, explaining, gpu, idle, timing, verdict
+from cuda_agent_judge import battery, checking, effort, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
 from cuda_agent_judge.defences import Defences
@@ -232,7 +232,7 @@ class Judgement:
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._defences, self._idle)
         with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
-            found = timer.measure(sides, headline, timing.FINAL if self.report.final else timing.IN_LOOP)
+            found = timer.measure(sides, headline, effort.FINAL if self.report.final else effort.IN_LOOP)
         notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:
             notes.append(f"torch.compile cannot run the operator, eager is the baseline: {compiled['reason']}")

@@ -1,9 +1,7 @@
 """The reference worker: owns the operator, its inputs and expected outputs, the baselines and the comparison.
 
-It draws fresh inputs into the slot that the candidate worker reads, and compares the raw bytes the candidate worker
-leaves in the landing buffer. Seeds come from the judge with every draw, or are its own; expected values never leave
-this process. What does not depend on a submission stands from one judgement to the next (standing.py); the areas that
-a submission's process can write to are new in each.
+It draws fresh inputs into the slot that the candidate worker reads and compares the bytes left in the landing buffer.
+Expected values never leave this process. What depends on no submission stands from one judgement to the next.
 """
 
 import contextlib

@@ -16,13 +16,13 @@ import sys
 
 import torch
 
+from cuda_agent_judge.loops import answer_judge
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.processes import Attached, close_all_but, fork
 from cuda_agent_judge.protocol import NONCE_BYTES, Channel, pair
 from cuda_agent_judge.reference import Reference
 from cuda_agent_judge.session import Session
 from cuda_agent_judge.turns import scheduling
-from cuda_agent_judge.workers import answer_judge
 
 _IDLE, _UNSOUND = b"idle", b"unsound"
 """What the worker says when a judgement has ended."""

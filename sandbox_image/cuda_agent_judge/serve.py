@@ -24,7 +24,8 @@ from cuda_agent_judge.asking import HOST_COMMANDS, UNAVAILABLE, seal, token
 from cuda_agent_judge.client import MAX_REQUEST, Asked, Client, Refusal
 from cuda_agent_judge.frames import EXIT, REPORT, STDERR, STDOUT
 from cuda_agent_judge.isolation import UNPRIVILEGED
-from cuda_agent_judge.processes import become_subreaper, kill_descendants
+from cuda_agent_judge.process_tree import kill_descendants
+from cuda_agent_judge.processes import become_subreaper
 from cuda_agent_judge.warming import Streams, WarmGone, Warming
 
 MAX_CLIENTS = 32

@@ -7,53 +7,25 @@ On `cpu` the side whose turn it is not stands still.
 import random
 import secrets
 import time
-from dataclasses import dataclass
 from typing import Any
 
-from cuda_agent_judge import battery, probe, verdict
+from cuda_agent_judge import battery, probe
 from cuda_agent_judge.checking import TIMED_CALL, Checker, new_seed
 from cuda_agent_judge.defences import Defences
+from cuda_agent_judge.effort import NARROW, Effort, is_clear, is_far
 from cuda_agent_judge.probing import NOTHING, Prober
 from cuda_agent_judge.protocol import Kind
-from cuda_agent_judge.report import TARGET_RATIO, Interval
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
 from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
 from cuda_agent_judge.turns import Meddled, Turns
 from cuda_agent_judge.workers import Refused, Workers
 
-NARROW = 1.01
-"""Rounds stop when the interval's ends differ by less than this factor and the least number is done."""
-FAR = 2.0
-"""A factor between both sides, the interval's near end included, that no further round will bring into doubt."""
 FORGED = (
     "the clock in the submission's process says less than half of what its calls take by the judge's clock, one by one "
     "and queued in a row; leave the judge's modules and the clocks of Python and PyTorch as they are"
 )
-CLOSE = 1.1
-"""How far the ends of another interval may be apart where it holds no limit between two statuses."""
 SETTLE_S = 0.003
 """Idle OpenMP threads of the other worker spin about so long before they sleep."""
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much to measure."""
-
-    least: int
-    most: int
-    budget_s: float
-    clear: int | None = None
-    """Rounds after which it is enough that the interval leaves no doubt about the status."""
-    far: int | None = None
-    """Rounds after which it is enough that the interval lies beyond FAR."""
-    warm: bool = True
-    """Whether baselines are called before it begins on `cpu`, too, where each has run in its process already."""
-    runs: int = 5
-    """Of the throughput probe, at least."""
-
-
-IN_LOOP = Effort(least=5, most=60, budget_s=2.5, clear=8, far=5, warm=False, runs=3)
-FINAL = Effort(least=12, most=200, budget_s=12.0)
 
 
 class Timer:
@@ -123,9 +95,9 @@ class Timer:
             return False
         spans = found.spans()
         interval = ratio_interval(log_ratios(spans[SUBMISSION], spans[headline]), rounds)
-        if effort.far is not None and rounds >= effort.far and _is_far(interval):
+        if effort.far is not None and rounds >= effort.far and is_far(interval):
             return True
-        if effort.clear is not None and rounds >= effort.clear and _is_clear(interval):
+        if effort.clear is not None and rounds >= effort.clear and is_clear(interval):
             return True
         return interval.high < NARROW * interval.low
 
@@ -288,17 +260,6 @@ class Timer:
             wall, claim, _ = self._call(NOTHING)
             apart.append(wall - claim)
         return apart
-
-
-def _is_far(interval: Interval) -> bool:
-    """Whether all of it lies where no further round will bring the status into doubt."""
-    return interval.high < 1 / FAR or interval.low > FAR
-
-
-def _is_clear(interval: Interval) -> bool:
-    """Whether the status will stay what it is."""
-    holds_limit = any(interval.low <= limit <= interval.high for limit in (TARGET_RATIO, verdict.SLOWER))
-    return not holds_limit and interval.high < CLOSE * interval.low
 
 
 def _span(answer: dict[str, Any], key: str) -> int:

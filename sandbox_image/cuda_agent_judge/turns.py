@@ -10,7 +10,7 @@ import signal
 import time
 from pathlib import Path
 
-from cuda_agent_judge.processes import descendants, state_of
+from cuda_agent_judge.process_tree import descendants, state_of
 
 _SWEEPS = 50
 """A submission that forks faster than so many sweeps find its processes is left to the judge's clock."""

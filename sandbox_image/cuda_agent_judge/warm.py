@@ -21,13 +21,8 @@ from typing import Any
 from cuda_agent_judge import environment
 from cuda_agent_judge.answering import answer
 from cuda_agent_judge.commands import Request
-from cuda_agent_judge.processes import (
-    Attached,
-    become_subreaper,
-    check_untouched,
-    fork,
-    kill_descendants,
-)
+from cuda_agent_judge.process_tree import kill_descendants
+from cuda_agent_judge.processes import Attached, become_subreaper, check_untouched, fork
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.resident import Resident
 from cuda_agent_judge.session import Session

@@ -35,7 +35,8 @@ def main(argv: list[str]) -> int:
 
 def carried_out(request: dict[str, Any], task: Callable[[dict[str, Any]], int]) -> dict[str, Any]:
     """Do it in a process of its own; returns the exit code and what was printed."""
-    from cuda_agent_judge.processes import fork, kill_descendants
+    from cuda_agent_judge.process_tree import kill_descendants
+    from cuda_agent_judge.processes import fork
 
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
 

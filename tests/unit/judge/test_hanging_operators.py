@@ -15,7 +15,7 @@ from judging import HOME, Answer, invoke, model_new
 from serving import Served, runs
 
 from cuda_agent_judge.lock_queue import LockQueue
-from cuda_agent_judge.processes import descendants, is_running
+from cuda_agent_judge.process_tree import descendants, is_running
 
 HELD = """
 import ctypes, os, time, torch

@@ -9,10 +9,11 @@ from simulated_gpu import US, Side, SimulatedGpu, Unchecked
 
 from cuda_agent_judge import idle, probe, verdict
 from cuda_agent_judge.defences import ALL
+from cuda_agent_judge.effort import Effort
 from cuda_agent_judge.probe import Probe, Run, floor_of, run_of
 from cuda_agent_judge.scoring import SUBMISSION, Call, Measured
 from cuda_agent_judge.statistics import log_ratios, median, ratio_interval
-from cuda_agent_judge.timing import Effort, Timer
+from cuda_agent_judge.timing import Timer
 from cuda_agent_judge.workers import Refused
 
 ROUNDS = Effort(least=60, most=60, budget_s=600.0)

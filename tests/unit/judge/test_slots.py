@@ -18,7 +18,8 @@ from cuda_agent_judge import environment
 from cuda_agent_judge.gpu import same, visible_gpu
 from cuda_agent_judge.lock_queue import LockQueue, StillHeld
 from cuda_agent_judge.nvml import foreign
-from cuda_agent_judge.processes import JudgeFault, descendants, is_running
+from cuda_agent_judge.process_tree import descendants, is_running
+from cuda_agent_judge.processes import JudgeFault
 from cuda_agent_judge.report import Report
 from cuda_agent_judge.session import SessionFault, load
 from cuda_agent_judge.slots import Slots, build_places, if_free

@@ -18,7 +18,7 @@ from judging import HOME, SCALE, model_new
 from serving import Served, Told, framed, hear, runs
 
 from cuda_agent_judge import asking
-from cuda_agent_judge.processes import descendants
+from cuda_agent_judge.process_tree import descendants
 
 RIGHT = model_new("return torch.relu(x) * 2")
 WRONG = model_new("return torch.relu(x) * 3")
