@@ -6,7 +6,6 @@ libraries by content. It belongs to one build at a time (flock); a library hande
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import re
 import shutil
@@ -27,6 +26,7 @@ from cuda_agent_judge.compiling import (
     unwritable,
     without_chatter,
 )
+from cuda_agent_judge.flocks import locked
 from cuda_agent_judge.isolation import Identity, lend, take_back
 from cuda_agent_judge.objects import ObjectStore, file_sha256
 from cuda_agent_judge.ptxas import CompiledKernel, read_ptxas
@@ -288,12 +288,6 @@ def _locked(out_dir: Path, deadline: float) -> Iterator[None]:
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     with open(out_dir / ".lock", "w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise BuildTimeout("another build has held the build directory all the time: try again") from None
-                time.sleep(0.02)
+        if not locked(lock.fileno(), deadline):
+            raise BuildTimeout("another build has held the build directory all the time: try again")
         yield

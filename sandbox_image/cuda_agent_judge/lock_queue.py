@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from cuda_agent_judge.flocks import locked
+
 DOOR_LIMIT_S = 30.0
 """Tickets are drawn in a few system calls: a door that is shut for so long is held by somebody who never draws one."""
 POLL_S = 0.02
@@ -124,15 +126,8 @@ class LockQueue:
         """Hold what makes drawing one step."""
         door = self._open_door()
         try:
-            end = time.monotonic() + DOOR_LIMIT_S
-            while True:
-                try:
-                    fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise OSError(errno.EBUSY, "another process keeps its door shut") from None
-                    time.sleep(POLL_S / 4)
+            if not locked(door, time.monotonic() + DOOR_LIMIT_S, POLL_S / 4):
+                raise OSError(errno.EBUSY, "another process keeps its door shut")
             yield door
         finally:
             os.close(door)

@@ -8,7 +8,6 @@ library only.
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from typing import Any
 
 from cuda_agent_judge import isolation
 from cuda_agent_judge.cache_key import Keys, Surroundings, keys_of
+from cuda_agent_judge.flocks import locked
 from cuda_agent_judge.guarded import Untrusted, check_file, check_folder, check_levels, copy_tree, is_read_only, size_of
 from cuda_agent_judge.session import Session
 
@@ -158,15 +158,8 @@ class MachineCache:
         """
         door = os.open(self.path / _DOOR, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            end = time.monotonic() + _DOOR_S
-            while True:
-                try:
-                    fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise OSError(errno.EBUSY, "others were writing to it all the time") from None
-                    time.sleep(0.02)
+            if not locked(door, time.monotonic() + _DOOR_S):
+                raise OSError(errno.EBUSY, "others were writing to it all the time")
             yield
         finally:
             os.close(door)
