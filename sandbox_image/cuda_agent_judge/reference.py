@@ -141,7 +141,6 @@ class Reference:
             self._standing.baselines.let_go()
 
     def _leave(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The judgement is over, and others want the device."""
         self.rest()
         self.let_go()
         return {}
