@@ -247,15 +247,6 @@ def is_running(pid: int) -> bool:
     return state_of(pid) not in (b"", b"Z", b"X")
 
 
-def end_process(pid: int, limit_s: float) -> None:
-    """Kill a process and wait until nothing is left of it, for `limit_s` seconds at most."""
-    until = time.monotonic() + limit_s
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
-    while is_running(pid) and time.monotonic() < until:
-        time.sleep(0.002)
-
-
 def state_of(pid: int) -> bytes:
     """The letter by which the kernel says what a process does (R, S, T, Z, ...); none where there is no process."""
     try:

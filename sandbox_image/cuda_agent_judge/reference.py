@@ -297,5 +297,4 @@ class Reference:
 
     def _analyze(self, body: dict[str, Any]) -> dict[str, Any]:
         found = analyze(self._session.operator_dir, self._session.target, self.steps)
-        report = extended(found, self._session, self.steps)
-        return {"report": json.loads(report.to_json())}
+        return {"report": json.loads(extended(found, self._session, self.steps).to_json())}
