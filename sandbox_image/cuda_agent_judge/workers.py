@@ -177,8 +177,8 @@ class Workers:
         self._phases.part(f"submission {kind.name.lower()}", time.monotonic() - asked)
         if frame.kind is Kind.FAULT:
             where = "the submission could not be loaded: " if kind is Kind.LOAD else "the submission failed: "
-            sentence, details = frame.body.get("sentence"), frame.body.get("details")
-            raise Refused("runtime_error", where + str(sentence)[:1200], str(details)[:8000])
+            said, details = str(frame.body.get("sentence")), str(frame.body.get("details"))
+            raise Refused("runtime_error", where + said[:1200], details[:8000])
         if frame.kind is not Kind.ANSWER:
             raise Refused("tampering", "the submission interfered with the judge: an order came back as an answer")
         return frame.body
@@ -189,11 +189,10 @@ class Workers:
         What fails here is not said: the judgement is over, and whatever is left of it is ended soon after.
         """
         end_process(self._ends.pids["candidate"], _LEAVE_LIMIT_S)
-        if self._on_cpu:
-            return
-        with contextlib.suppress(PeerLost, PeerLate, ProtocolFault):
-            self._ends.reference.send(Kind.LEAVE, {})
-            self._ends.reference.receive(_LEAVE_LIMIT_S)
+        if not self._on_cpu:
+            with contextlib.suppress(PeerLost, PeerLate, ProtocolFault):
+                self._ends.reference.send(Kind.LEAVE, {})
+                self._ends.reference.receive(_LEAVE_LIMIT_S)
 
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
