@@ -59,6 +59,8 @@ class Row:
     """Whether its numbers are those of a final verdict."""
     over_compile: Ratio | None = None
     over_eager: Ratio | None = None
+    bound: str = ""
+    """What bounds the best submission, in the judge's words."""
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     """Medians by side: submission, compile, eager."""
     turns: int = 0
@@ -126,6 +128,7 @@ def row_of(batch: BatchDir, job: Job, tally: Tally | None) -> Row:
         **_ending(document, job, tally, verdict),
         status=str(result.get("status") or ""),
         final=bool(result.get("final")),
+        bound=_bound(result),
         over_compile=_ratio(result, "compile"),
         over_eager=_ratio(result, "eager"),
         latency_ms={side: float(one["median"]) for side, one in (result.get("latency_ms") or {}).items()},
@@ -173,6 +176,11 @@ def _ending(document: Mapping[str, Any], job: Job, tally: Tally | None, verdict:
     return {**found, "category": Category.COUNTED}
 
 
+def _bound(result: Mapping[str, Any]) -> str:
+    judgement = (result.get("performance") or {}).get("judgement") or {}
+    return str(judgement.get("submission") or "")
+
+
 def _ratio(result: Mapping[str, Any], baseline: str) -> Ratio | None:
     one = (result.get("speedup") or {}).get(baseline)
     return Ratio(float(one["median"]), float(one["low"]), float(one["high"])) if one else None
@@ -182,7 +190,17 @@ COLUMNS = (
     *("job", "operator", "level", "model", "category", "stop", "message", "status", "final", "correct"),
     *("speedup_compile", "speedup_compile_low", "speedup_compile_high"),
     *("speedup_eager", "speedup_eager_low", "speedup_eager_high"),
-    *("submission_ms", "compile_ms", "eager_ms", "turns", "cost_usd", "input_tokens", "output_tokens", "work_s"),
+    *(
+        "bound",
+        "submission_ms",
+        "compile_ms",
+        "eager_ms",
+        "turns",
+        "cost_usd",
+        "input_tokens",
+        "output_tokens",
+        "work_s",
+    ),
     *(
         "cpu_s",
         "attempts",
@@ -218,7 +236,7 @@ def _cells(row: Row) -> dict[str, Any]:
             ratios |= {f"speedup_{name}": one.median}
             ratios |= {f"speedup_{name}_low": one.low, f"speedup_{name}_high": one.high}
     return {
-        **{key: getattr(row, key) for key in ("job", "operator", "level", "model", "stop", "status", "turns")},
+        **{key: getattr(row, key) for key in ("job", "operator", "level", "model", "stop", "status", "bound", "turns")},
         **{
             key: getattr(row, key)
             for key in ("cost_usd", "input_tokens", "output_tokens", "work_s", "attempts", "cpu_s")

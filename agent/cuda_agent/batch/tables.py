@@ -80,12 +80,12 @@ def operator_table(rows: Sequence[Row], below: str) -> str:
     """Return a line a job."""
     several = len({row.model for row in rows}) > 1
     head = ["operator", *(["model"] if several else []), "level", "outcome", "over torch.compile", "over eager"]
-    head += ["submission ms", "turns", "cost", "time", "stopped"]
+    head += ["submission ms", "what bounds it", "turns", "cost", "time", "stopped"]
     lines = [
         [
             *(_cell(row.operator), *([_cell(row.model)] if several else []), row.level, _outcome(row)),
             *(_ratio(row.over_compile), _ratio(row.over_eager)),
-            *(f"{row.latency_ms['submission']:.4g}" if "submission" in row.latency_ms else "",),
+            *(f"{row.latency_ms['submission']:.4g}" if "submission" in row.latency_ms else "", _cell(row.bound)),
             *(str(row.turns or ""), cost(row.cost_usd or 0.0, row.cost_usd is None), duration(row.work_s)),
             _cell(row.stop.replace("_", " ")),
         ]

@@ -122,7 +122,8 @@ class Run:
         return {
             "status": status, "final": final, "headline": "compile", "speedup": {"compile": one, "eager": one},
             "latency_ms": {"submission": {"median": 1.0}}, "target": "cpu", "rules": {"precision": "ieee"},
-            "isolation": "shared-uid", "reason": "", "held": {"gpu_s": 0.5, "gpu_wait_s": 0.25},
+            "isolation": "shared-uid", "reason": "", "performance": {"judgement": {"submission": f"{status}: at 98 %"}},
+            "held": {"gpu_s": 0.5, "gpu_wait_s": 0.25},
         }  # fmt: skip
 
     def add(self, kind: str, **fields: Any) -> None:

@@ -157,6 +157,11 @@ def test_the_documents_say_what_came_out(field: Field) -> None:
     csv = (field.batch / "results.csv").read_text().splitlines()
     assert len(csv) == 5
     assert all(",a test," in line for line in csv[1:])
+    assert [word for line in csv for word in ("win: at 98 %", "tie: at 98 %") if word in line] == [
+        "win: at 98 %",
+        "tie: at 98 %",
+    ]
     markdown = (field.batch / "results.md").read_text()
+    assert "| 1 | win: at 98 % |" in markdown
     assert markdown.count("Rules: target cpu, precision ieee; isolation: shared-uid;") == 4  # below every table
     assert "Unusable (1):\n- four: " in markdown
