@@ -290,8 +290,7 @@ class Judgement:
         spans = found.spans()
         mine = spans.pop(SUBMISSION)
         ratios = {side: ratio_interval(log_ratios(mine, its), seed) for side, its in spans.items()}
-        fastest, disputed = found.fastest(headline), found.slower_by_clock_alone(headline)
-        status = verdict.status_of(ratios[headline], final=self.report.final, fastest=fastest, disputed=disputed)
+        status = verdict.status_of(ratios[headline], found.against(headline), final=self.report.final)
         self.report = replace(
             self.report,
             status=status,

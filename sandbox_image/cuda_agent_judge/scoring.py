@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from cuda_agent_judge import verdict
 from cuda_agent_judge.probe import SLACK_NS, SLACK_SHARE, TAMPER_FACTOR, Probe, Ruling, floor_of, is_forged, rule
+from cuda_agent_judge.report import Interval
 from cuda_agent_judge.statistics import median, quantile
 
 SUBMISSION = "submission"
@@ -31,7 +32,7 @@ class Call:
     wall_ns: int = 0
     """The judge's own span with what the protocol costs."""
     waited_ns: int = 0
-    """How long its threads stood in line for a core meanwhile, added up."""
+    """How long the one of its threads that was worst off stood in line for a core meanwhile."""
     enqueue_ns: int = 0
     """On `cuda`, how long the worker says that the host took to enqueue it."""
 
@@ -88,13 +89,37 @@ class Measured:
         told = {side: its.per_call_ns for side, its in self.probes.items()}
         return {side: ns / 1e3 for side, ns in told.items() if ns is not None}
 
+    def against(self, side: str) -> verdict.Doubts:
+        """What stands against the medians of the ratio to a side."""
+        return verdict.Doubts(self.fastest(side), self.slower_by_clock_alone(side), self.under_load(side))
+
     def fastest(self, side: str) -> float:
         """The ratio of both sides' fastest tenth; to the very fastest call of a side that mostly waited for cores."""
         spans = self.spans()
-        its = self.calls[side]
-        waited = median([call.waited_ns / max(span, 1) for call, span in zip(its, spans[side], strict=True)])
-        share = 0.0 if waited > HINDERED_SHARE else FAST
+        share = 0.0 if self._is_hindered(side, spans[side]) else FAST
         return max(quantile(spans[SUBMISSION], FAST), 1.0) / max(quantile(spans[side], share), 1.0)
+
+    def under_load(self, side: str) -> Interval | None:
+        """Between what the ratio to a side may lie where calls stood in line for a core; None where they hardly did.
+
+        The scheduler may let one process wait in every call and the other in none, for as long as both live: nothing
+        in the spans shows it. What a call took is at most its span, and at least what is left without the waiting.
+        """
+        spans = self.spans()
+        if not any(self._is_hindered(which, spans[which]) for which in (SUBMISSION, side)):
+            return None
+        mine, its = spans[SUBMISSION], spans[side]
+        least_of_mine, least_of_its = (self._without_waiting(which, spans[which]) for which in (SUBMISSION, side))
+        middle = median(mine) / max(median(its), 1.0)
+        return Interval(middle, least_of_mine / max(median(its), 1.0), median(mine) / max(least_of_its, 1.0))
+
+    def _is_hindered(self, side: str, spans: list[int]) -> bool:
+        pairs = zip(self.calls[side], spans, strict=True)
+        return median([call.waited_ns / max(span, 1) for call, span in pairs]) > HINDERED_SHARE
+
+    def _without_waiting(self, side: str, spans: list[int]) -> float:
+        pairs = zip(self.calls[side], spans, strict=True)
+        return median([max(span - call.waited_ns, 0) for call, span in pairs])
 
     def slower_by_clock_alone(self, side: str) -> bool:
         """Whether nothing but the judge's clock for single calls could say that the submission is slower."""

@@ -113,7 +113,7 @@ class Timer:
                 self._draw_for(side, seed)
             before = self._waited(side)
             wall, claim, enqueue = self._call(side)
-            waited = max(self._waited(side) - before, 0)
+            waited = max((ns - before.get(thread, 0) for thread, ns in self._waited(side).items()), default=0)
             overhead = median(self._idle) if self._idle and side == SUBMISSION else self._overhead_ns
             found.calls[side].append(Call(max(int(wall - overhead), 0), claim, wall, waited, enqueue))
             self._land(side, twin_known="eager" in done)
@@ -173,9 +173,9 @@ class Timer:
             self._workers.turns.stop_submission()
         self._workers.ask_reference(Kind.FILL)
 
-    def _waited(self, side: str) -> int:
+    def _waited(self, side: str) -> dict[str, int]:
         turns = self._workers.turns
-        return 0 if turns is None else turns.waited_ns(submission=side == SUBMISSION)
+        return {} if turns is None else turns.waited_ns(submission=side == SUBMISSION)
 
     def _wake(self) -> None:
         if self._workers.turns is not None:

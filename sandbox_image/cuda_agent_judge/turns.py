@@ -76,15 +76,15 @@ class Turns:
         """Let it run again."""
         _send(self._reference, signal.SIGCONT)
 
-    def waited_ns(self, *, submission: bool) -> int:
-        """How long a worker's threads have stood in line for a core so far, added up; 0 where that is not counted."""
+    def waited_ns(self, *, submission: bool) -> dict[str, int]:
+        """How long each of a worker's threads has stood in line for a core; nothing where that is not counted."""
         pid = self._candidate if submission else self._reference
-        total = 0
+        found = {}
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{pid}/task"):
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    total += int(Path("/proc", str(pid), "task", name, "schedstat").read_bytes().split()[1])
-        return total
+                    found[name] = int(Path("/proc", str(pid), "task", name, "schedstat").read_bytes().split()[1])
+        return found
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -1,5 +1,7 @@
 """From ratios to a verdict."""
 
+from dataclasses import dataclass
+
 from cuda_agent_judge.report import TARGET_RATIO, Interval, Status, side_name
 
 SLOWER = 1.05
@@ -7,21 +9,40 @@ TOO_WIDE = 1.5
 """An interval whose ends differ by more than this factor and that holds both limits says nothing."""
 
 
-def status_of(ratio: Interval, *, final: bool, fastest: float, disputed: bool = False) -> Status:
+@dataclass(frozen=True)
+class Doubts:
+    """What stands against the medians."""
+
+    fastest: float
+    """The ratio of the calls that load hardly reached. On a loaded machine a call with several threads takes ten times
+    as long whenever one of them must wait, and one process can have the bad luck again and again."""
+    disputed: bool = False
+    """Only one of the judge's clocks could say that it is slower."""
+    loaded: Interval | None = None
+    """Where calls waited for a core: between what the ratio may lie."""
+
+
+def status_of(ratio: Interval, doubts: Doubts, *, final: bool) -> Status:
     """The status for t_submission / t_baseline: in the loop the median decides, in the end the interval.
 
-    `fastest` is the ratio of the calls that load hardly reached. On a loaded machine a call with several threads takes
-    ten times as long whenever one of them must wait, and one process can have the bad luck again and again: what the
-    medians say counts only where calls that had no bad luck say it too. With `disputed`, only one of the judge's clocks
-    could say that it is slower.
+    That counts only where the fastest calls say it too and, in the end, both ends of what load leaves possible.
     """
+    if final and doubts.loaded is not None and not _bears_out(doubts.loaded, ratio):
+        return "inconclusive"
     if final and ratio.high > TOO_WIDE * ratio.low and ratio.low < TARGET_RATIO and ratio.high > SLOWER:
         return "inconclusive"
     if (ratio.high if final else ratio.median) < TARGET_RATIO:
-        return "win" if fastest < TARGET_RATIO else "inconclusive"
+        return "win" if doubts.fastest < TARGET_RATIO else "inconclusive"
     if ratio.median > SLOWER:
-        return "slower" if fastest > 1 / SLOWER and not disputed else "inconclusive"
+        return "slower" if doubts.fastest > 1 / SLOWER and not doubts.disputed else "inconclusive"
     return "tie"
+
+
+def _bears_out(loaded: Interval, ratio: Interval) -> bool:
+    """Whether both ends of what is possible say what the measured ratio says, where it says win or slower."""
+    if ratio.high < TARGET_RATIO:
+        return loaded.high < TARGET_RATIO
+    return ratio.median <= SLOWER or loaded.low > SLOWER
 
 
 def reason_of(status: Status, ratio: Interval, headline: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from cuda_agent_judge.report import Interval
 from cuda_agent_judge.scoring import Apart, Call, Measured, score
 from cuda_agent_judge.statistics import inverse, latency, log_ratios, quantile, ratio_interval
-from cuda_agent_judge.verdict import reason_of, status_of
+from cuda_agent_judge.verdict import Doubts, reason_of, status_of
 
 MS = 1_000_000
 
@@ -58,16 +58,16 @@ def test_spans_of_zero_do_not_break_the_ratio() -> None:
     ],
 )
 def test_verdicts(ratio: Interval, final: bool, status: str) -> None:
-    assert status_of(ratio, final=final, fastest=ratio.median) == status
+    assert status_of(ratio, Doubts(ratio.median), final=final) == status
     assert "torch.compile" in reason_of(status, ratio, "compile")
 
 
 @pytest.mark.parametrize("final", [False, True])
 def test_medians_that_the_fastest_calls_do_not_bear_out_say_nothing(final: bool) -> None:
-    assert status_of(Interval(0.08, 0.06, 0.5), final=final, fastest=0.99) == "inconclusive"
-    assert status_of(Interval(0.08, 0.06, 0.5), final=final, fastest=0.09) == "win"
-    assert status_of(Interval(3.0, 2.5, 3.6), final=final, fastest=0.9) == "inconclusive"
-    assert status_of(Interval(3.0, 2.5, 3.6), final=final, fastest=1.0) == "slower"
+    assert status_of(Interval(0.08, 0.06, 0.5), Doubts(0.99), final=final) == "inconclusive"
+    assert status_of(Interval(0.08, 0.06, 0.5), Doubts(0.09), final=final) == "win"
+    assert status_of(Interval(3.0, 2.5, 3.6), Doubts(0.9), final=final) == "inconclusive"
+    assert status_of(Interval(3.0, 2.5, 3.6), Doubts(1.0), final=final) == "slower"
 
 
 def test_one_sides_bad_luck_with_the_scheduler_is_no_win() -> None:
@@ -78,7 +78,7 @@ def test_one_sides_bad_luck_with_the_scheduler_is_no_win() -> None:
     found = Measured({"compile": [Call(t, t) for t in base], "submission": [Call(t, t) for t in mine]})
     ratio = ratio_interval(log_ratios(mine, base), 1)
     assert ratio.high < 0.95
-    assert status_of(ratio, final=True, fastest=found.fastest("compile")) == "inconclusive"
+    assert status_of(ratio, Doubts(found.fastest("compile")), final=True) == "inconclusive"
 
 
 def test_where_a_baseline_mostly_waited_for_a_core_its_best_call_speaks_for_it() -> None:
@@ -87,6 +87,41 @@ def test_where_a_baseline_mostly_waited_for_a_core_its_best_call_speaks_for_it()
     assert Measured({"compile": hindered, "submission": mine}).fastest("compile") == pytest.approx(1.0)
     slow = [Call(8 * MS, 8 * MS)] * 40 + [Call(MS, MS)]
     assert Measured({"compile": slow, "submission": mine}).fastest("compile") == pytest.approx(1 / 8)
+
+
+def lucky(draw: random.Random, waits: float) -> list[Call]:
+    """Calls of 8 ms, each of which stands in line for about so many ms."""
+    found = []
+    for _ in range(80):
+        waited = int(MS * draw.gauss(waits, waits / 8))
+        span = int(MS * draw.gauss(8, 0.1)) + waited
+        found.append(Call(span, span, waited_ns=waited))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("its_ms", "mine_ms", "status"), [(8.0, 0.4, "inconclusive"), (0.4, 8.0, "inconclusive"), (0.4, 0.4, "tie")]
+)
+def test_one_process_that_always_waits_for_a_core_decides_no_final_verdict(
+    its_ms: float, mine_ms: float, status: str
+) -> None:
+    """Both take 8 ms; the interval is narrow, and the fastest calls say what the medians say."""
+    draw = random.Random(3)
+    base, mine = lucky(draw, its_ms), lucky(draw, mine_ms)
+    found = Measured({"compile": base, "submission": mine})
+    ratio = ratio_interval(log_ratios(found.spans()["submission"], found.spans()["compile"]), 1)
+    assert status_of(ratio, found.against("compile"), final=True) == status
+    if status != "tie":
+        assert status_of(ratio, Doubts(found.fastest("compile")), final=True) in ("win", "slower")
+
+
+def test_a_win_that_waiting_cannot_explain_is_one() -> None:
+    draw = random.Random(4)
+    base = [Call(c.own_ns * 9, c.claim_ns * 9, waited_ns=c.waited_ns) for c in lucky(draw, 8.0)]
+    found = Measured({"compile": base, "submission": lucky(draw, 8.0)})
+    ratio = ratio_interval(log_ratios(found.spans()["submission"], found.spans()["compile"]), 1)
+    assert found.under_load("compile") is not None
+    assert status_of(ratio, found.against("compile"), final=True) == "win"
 
 
 QUIET = Apart()
@@ -136,7 +171,7 @@ def test_noise_gives_a_forged_clock_no_win(claimed: float) -> None:
         found = Measured({"compile": noisy(draw, 1.0, 60), "submission": noisy(draw, 1.0, 60, claimed)})
         spans = found.spans()
         ratio = ratio_interval(log_ratios(spans["submission"], spans["compile"]), trial)
-        wins += status_of(ratio, final=True, fastest=ratio.median) == "win"
+        wins += status_of(ratio, Doubts(ratio.median), final=True) == "win"
     assert wins <= 3
 
 
@@ -155,5 +190,5 @@ def test_the_reference_itself_is_no_win_and_a_true_gain_is_one(true: float, wins
     for trial in range(40):
         calls = Measured({"compile": noisy(draw, 1.0, 100), "submission": noisy(draw, true, 100)}).spans()
         ratio = ratio_interval(log_ratios(calls["submission"], calls["compile"]), trial)
-        found += status_of(ratio, final=True, fastest=ratio.median) == "win"
+        found += status_of(ratio, Doubts(ratio.median), final=True) == "win"
     assert found in wins

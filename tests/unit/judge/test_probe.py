@@ -85,8 +85,7 @@ def measure(gpu: SimulatedGpu, *, calibrated_under_load: bool = True) -> tuple[M
 def status(found: Measured) -> str:
     spans = found.spans()
     ratio = ratio_interval(log_ratios(spans[SUBMISSION], spans["compile"]), 1)
-    fastest, disputed = found.fastest("compile"), found.slower_by_clock_alone("compile")
-    return verdict.status_of(ratio, final=True, fastest=fastest, disputed=disputed)
+    return verdict.status_of(ratio, found.against("compile"), final=True)
 
 
 def sometimes(share: float, ms: float) -> Callable[[], float]:
