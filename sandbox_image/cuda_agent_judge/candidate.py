@@ -149,10 +149,9 @@ class Candidate:
 
     def _prepare(self, body: dict[str, Any]) -> dict[str, Any]:
         values = torch.load(io.BytesIO(base64.b64decode(body["values"])), weights_only=False)
+        self._let_zones_go()
         if body.get("poison"):
             self._poison_free_memory()
-        if self._zones is not None:
-            self._zones.let_go()
         self._guarded = bool(body.get("red_zones"))
         self._values = values
         guarded = self._between_zones() if self._guarded else None
@@ -203,7 +202,16 @@ class Candidate:
             self._guarded = False
             self._runner.prepare(0, self._values, later=True)
         self._previous, self._current = self._current if self._held else None, None
+        borrowed.clear()
+        self._let_zones_go()
         return meta
+
+    def _let_zones_go(self) -> None:
+        """Give back what lay between guard bands and nobody has any more: others need the room."""
+        if self._zones is not None:
+            self._zones.let_go()
+            if self._cudart is not None:
+                torch.cuda.empty_cache()
 
     def _finish(self) -> None:
         """See that what was copied is there before the other side looks."""
@@ -234,6 +242,8 @@ class Candidate:
             if zones is None:
                 raise
             # It may be that the submission is right and only cannot do with tensors like these.
+            self._current = None
+            self._runner.prepare(0, self._values, later=True)
             return {"unguarded": fault_of(error)["sentence"]}
         if zones is not None:
             found["out_of_bounds"] = [fault.sentence for fault in zones.faults(contract.tensors(self._current))]

@@ -34,7 +34,11 @@ def serve_reference(session: Session, defences: Defences = ALL, *, alone: bool =
 def answer_judge(reference: Reference, channel: Channel) -> bool:
     """Answer until the judge closes its end; returns whether every answer was one."""
     sound = True
-    with reference.steps.told(lambda name: channel.send(Kind.STEP, {"name": name})), contextlib.suppress(PeerLost):
+
+    def tell(name: str, at: float) -> None:
+        channel.send(Kind.STEP, {"name": name, "at": at})
+
+    with reference.steps.told(tell), contextlib.suppress(PeerLost):
         while True:
             frame = channel.receive()
             try:

@@ -203,7 +203,9 @@ def opened(session: Session, *, alone: bool = False) -> tuple[MachineCache | Non
             raise Untrusted("the driver does not name the GPU")
     except (Untrusted, OSError) as fault:
         return None, f"the machine's cache is not used: {fault}"
-    return MachineCache(session.cache, keys_of(session, around), writable=not read_only), ""
+    # On a GPU others compute while the baseline is compiled and tuned: what comes of that is not for later runs.
+    writable = not read_only and (alone or session.target == "cpu")
+    return MachineCache(session.cache, keys_of(session, around), writable=writable), ""
 
 
 def is_kept(session: Session) -> bool:

@@ -158,7 +158,7 @@ def rule(
     all_agree = idle.typical(apart) - idle.typical(untouched) <= max(
         believed, 3 * idle.uncertainty(untouched, len(apart))
     )
-    if fastest_agree:
+    if fastest_agree and not all_agree:
         at_least = max(at_least, _of_fastest(claims, apart))
     stands = all_agree if floor is None else fastest_agree
     return Ruling(not stands, at_least, below, disputed=not stands and floor is not None and not below)

@@ -21,11 +21,11 @@ class Steps:
     def __init__(self, limit_s: float = math.inf) -> None:
         """No step may take longer than `limit_s` seconds."""
         self._limit_s = limit_s
-        self._tell: Callable[[str], None] | None = None
+        self._tell: Callable[[str, float], None] | None = None
 
     @contextlib.contextmanager
-    def told(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Have `tell` called with the name of each step that begins, and with "" when it has ended."""
+    def told(self, tell: Callable[[str, float], None]) -> Iterator[None]:
+        """Have `tell` called with each step that begins, and with "" when it has ended, and when (monotonic clock)."""
         self._tell = tell
         try:
             yield
@@ -48,7 +48,7 @@ class Steps:
 
     def _say(self, name: str) -> None:
         if self._tell is not None:
-            self._tell(name)
+            self._tell(name, time.monotonic())
 
 
 class Waiting:
@@ -59,9 +59,9 @@ class Waiting:
         self.name = ""
         self._since = 0.0
 
-    def hear(self, name: str) -> None:
-        """A step begins, or, with "", has ended."""
-        self.name, self._since = name, time.monotonic()
+    def hear(self, name: str, at: float) -> None:
+        """A step began then, or, with "", had ended."""
+        self.name, self._since = name, at
 
     def at(self, order: Kind) -> str:
         """Say what the process is at that has this order."""
@@ -71,8 +71,8 @@ class Waiting:
 
     def overrun(self, how: str, unknown: str) -> str:
         """Say that the process ended by the limit on its step, or ""; `how` is `unknown` where nobody saw it end."""
-        late = how == unknown and time.monotonic() - self._since >= self.limit_s
-        if not self.name or not (how == _BY_THE_ALARM or late):
+        late = time.monotonic() - self._since >= self.limit_s
+        if not (self.name and late) or how not in (_BY_THE_ALARM, unknown):
             return ""
         return (
             f"{self.name} in model.py did not end within {self.limit_s:g} s (operator_timeout_s): "

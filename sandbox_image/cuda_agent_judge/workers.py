@@ -8,6 +8,7 @@ from typing import Any
 
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.phases import Phases
+from cuda_agent_judge.probe import LEAST_CALLS
 from cuda_agent_judge.process_tree import end_process
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Frame, Kind, PeerLate, PeerLost, ProtocolFault
@@ -75,7 +76,7 @@ class Workers:
         limit_s = self._waiting.limit_s if self._told is Kind.GO else _REFERENCE_LIMIT_S
         try:
             while (frame := self._ends.reference.receive(began + limit_s - time.monotonic())).kind is Kind.STEP:
-                self._waiting.hear(str(frame.body["name"]))
+                self._waiting.hear(str(frame.body["name"]), float(frame.body["at"]))
         except PeerLate as error:
             end_process(self._ends.pids["reference"], _LEAVE_LIMIT_S)  # nobody is to have the device beside it
             raise Refused(
@@ -130,7 +131,11 @@ class Workers:
                 (self.turns.wake_submission if submission else self.turns.wake_reference)()
 
         kind, body = (Kind.GO, body) if calls == 1 else (Kind.PROBE, {**body, "calls": calls})
-        ask = partial(self.ask_candidate, limit_s=calls * self._limit_s) if submission else self.ask_reference
+        ask = (
+            partial(self.ask_candidate, limit_s=min(calls, LEAST_CALLS) * self._limit_s)
+            if submission
+            else self.ask_reference
+        )
         answer = ask(kind, body, sent)
         return answer, time.monotonic_ns() - began
 
@@ -197,7 +202,8 @@ class Workers:
     def _reference_lost(self) -> Exception:
         how = self._how_ended("reference")
         if sentence := self._waiting.overrun(how, _UNKNOWN):
-            end_process(self._ends.pids["reference"], _LEAVE_LIMIT_S)
+            if how == _UNKNOWN:  # otherwise it has been waited for, and its number may be another's
+                end_process(self._ends.pids["reference"], _LEAVE_LIMIT_S)
             return Refused("operator_error", sentence)
         if self._told is Kind.ANALYZE and how not in (_BY_A_FAULT_OF_OURS, _UNKNOWN):
             # Nothing but the operator ran there: what ends its own process cannot be judged.
