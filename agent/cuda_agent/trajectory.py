@@ -146,7 +146,7 @@ class StageStarted:
 
     type: ClassVar[str] = "stage"
     turn: int
-    name: Literal["sandbox", "analyze", "model", "verdict", "final verdict"]
+    name: Literal["baseline", "sandbox", "analyze", "model", "verdict", "final verdict"]
     note: str = ""
 
 

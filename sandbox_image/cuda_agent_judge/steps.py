@@ -76,5 +76,5 @@ class Waiting:
             return ""
         return (
             f"{self.name} in model.py did not end within {self.limit_s:g} s (operator_timeout_s): "
-            "make it end, or allow the operator more time"
+            "make it end, or allow the operator more time with --operator-timeout"
         )

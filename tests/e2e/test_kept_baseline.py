@@ -1,5 +1,6 @@
 """A baseline that is kept before a model's first command is what the run's own judge takes, final verdicts included."""
 
+import math
 import os
 from pathlib import Path
 
@@ -9,10 +10,10 @@ from cuda_agent.config import Settings
 from cuda_agent.installing import Rules
 from cuda_agent.judging import Judge, Submission
 from cuda_agent.operators import load
-from cuda_agent.runs.baseline import keep_baseline
+from cuda_agent.runs.baseline import keep_baseline, limit_of
 from cuda_agent.runs.place import Place
 from cuda_agent.runs.sandboxes import opened
-from cuda_agent.sandbox.confinement import find_confinement
+from cuda_agent.sandbox.confinement import Confinement, find_confinement
 
 FOUND = find_confinement(Path("/usr/bin/python3"), {"PATH": os.defpath})
 OPERATOR = """
@@ -40,7 +41,11 @@ def test_a_confined_run_takes_what_was_kept_and_compiles_nothing(tmp_path: Path,
     settings = Settings(operator=tmp_path / "model.py", target="cpu", libraries="any")
     confinement = find_confinement(Path(sandbox_python), {"PATH": os.defpath}).confinement
     place = Place("local", sandbox_python, "cpu", True, (), confinement, cache=str(cache))
-    keep_baseline(place, operator, settings)
+    begun: list[str] = []
+    keep_baseline(place, operator, settings, time_left=lambda: 19.0, begun=lambda: begun.append("late"))
+    assert (begun, compiled(cache)) == ([], {})
+    keep_baseline(place, operator, settings, time_left=lambda: math.inf, begun=lambda: begun.append("in time"))
+    assert begun == ["in time"]
     kept = compiled(cache)
     assert kept
     with opened(place, workspace=tmp_path / "workspace") as inside:
@@ -56,6 +61,21 @@ def test_a_confined_run_takes_what_was_kept_and_compiles_nothing(tmp_path: Path,
         assert not [note for note in report.notes if "cache" in note]
     assert used == kept
     assert compiled(cache) == kept
+
+
+@pytest.mark.parametrize(("left_s", "limit_s"), [(math.inf, 300.0), (3600.0, 300.0), (60.0, 15.0), (-1.0, -0.25)])
+def test_it_takes_a_quarter_of_the_time_that_is_left_and_never_long(left_s: float, limit_s: float) -> None:
+    assert limit_of(left_s) == limit_s
+
+
+def test_a_machine_without_room_for_it_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text(OPERATOR)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))  # what $TMPDIR is read into, once a process
+    place = Place("local", "python", "cpu", True, (), Confinement("bwrap", "python", (), ()), cache=str(tmp_path))
+    settings = Settings(operator=tmp_path / "model.py")
+    begun: list[str] = []
+    keep_baseline(place, load(settings.operator), settings, time_left=lambda: 60.0, begun=lambda: begun.append("it"))
+    assert begun == ["it"]
 
 
 def compiled(folder: Path) -> dict[str, int]:

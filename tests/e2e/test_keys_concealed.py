@@ -2,6 +2,8 @@
 
 import json
 import os
+import secrets
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,11 +13,12 @@ from tests.e2e.program import GOOD, command, environment
 from cuda_agent.history import read
 from cuda_agent.trajectory import Observation
 
-PLANTED, CONTROL, NAMED = "sk-planted-0123456789", "sk-control-0123456789", "sk-named-0123456789"
+PLANTED, CONTROL, NAMED = (f"sk-{name}-{secrets.token_hex(8)}" for name in ("planted", "control", "named"))
+"""Nothing else on this machine has them."""
 LOOK = """
 for process in /proc/[0-9]*; do
   for file in environ cmdline; do
-    { tr '\\0' '\\n' < $process/$file; } 2>/dev/null | grep -o 'sk-[a-z]*-[0-9]*' | sed "s/$/ in $file/"
+    { tr '\\0' '\\n' < $process/$file; } 2>/dev/null | grep -oFf {keys} | sed "s/$/ in $file/"
   done
 done | sort | uniq -c
 pid=$PPID; line=
@@ -25,7 +28,6 @@ while [ "$pid" -gt 1 ]; do
 done
 echo "ancestors:$line"
 """
-SCRIPT = [{"calls": [{"name": "Bash", "arguments": {"command": LOOK}}]}, {"gave_up": "seen enough"}]
 
 
 def ordinary(line: list[str]) -> list[str]:
@@ -43,7 +45,10 @@ def ground(tmp_path: Path) -> Path:
     (tmp_path / "bin/bwrap").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "bin/bwrap").chmod(0o755)
     (tmp_path / "op.py").write_text(GOOD)
-    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    (tmp_path / "keys").write_text(f"{PLANTED}\n{CONTROL}\n{NAMED}\n")
+    look = LOOK.replace("{keys}", shlex.quote(str(tmp_path / "keys")))
+    script = [{"calls": [{"name": "Bash", "arguments": {"command": look}}]}, {"gave_up": "seen enough"}]
+    (tmp_path / "script.json").write_text(json.dumps(script))
     return tmp_path
 
 

@@ -22,7 +22,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, sandbox_python: str) -> Path
     (place / "good.py").write_text(GOOD)
     (place / "script.json").write_text(json.dumps(SCRIPT))
     done = cuda_agent("optimize", "good.py", "--model", "scripted:script.json", "--run-dir", "run", "--target", "cpu",
-                      "--python", sandbox_python, cwd=place)  # fmt: skip
+                      "--python", sandbox_python, "--operator-timeout", "77", cwd=place)  # fmt: skip
     assert done.returncode == 1, done.stderr
     (place / "good.py").unlink()
     return place
@@ -66,6 +66,7 @@ def test_executed_anew_it_says_where_reality_differs(place: Path, sandbox_python
     assert Path(said["run"]).name == "again"
     document = json.loads((place / "again/run.json").read_text())
     assert document["settings"]["target"] == "cpu"
+    assert document["settings"]["operator_timeout_s"] == 77
 
 
 def test_what_is_no_run_is_one_sentence(place: Path) -> None:

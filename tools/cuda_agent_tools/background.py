@@ -61,6 +61,11 @@ class Jobs:
         self._sandbox = sandbox
         self._jobs: list[Job] = []
 
+    @property
+    def logs(self) -> frozenset[tuple[str, str]]:
+        """Log and command of each that was begun here: a log of another sandbox may have the same path."""
+        return frozenset((job.log, job.command) for job in self._jobs)
+
     def start(self, command: bytes) -> str:
         """Start a command and say how to follow and to end it.
 

@@ -22,9 +22,8 @@ def main() -> None:
         sys.exit(143)  # it was gone already
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # a batch under nohup or in the background ignores some
-    signal.pthread_sigmask(
-        signal.SIG_SETMASK, ()
-    )  # Ray's workers block SIGINT, and what they start would never hear it
+    # Ray's workers block SIGINT, and what they start would never hear it.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.execvp(command[0], command)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cuda_agent import __version__
@@ -82,7 +83,8 @@ def place(batch: BatchDir, order: Order, found: Mapping[str, Tally]) -> Plan:
     return Plan(document, tuple(jobs))
 
 
-def _refuse_other_rules(batch: BatchDir, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def _refuse_other_rules(batch: BatchDir, written: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    before = {**_defaults(), **written}
     differing = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     if differing:
         shown = ", ".join(f"{key} {_shown(before.get(key))}, now {_shown(now.get(key))}" for key in differing)
@@ -90,6 +92,11 @@ def _refuse_other_rules(batch: BatchDir, before: Mapping[str, Any], now: Mapping
             f"The batch {str(batch.path)!r} was begun with other settings ({shown});"
             " give the same, or name another folder with --batch-dir."
         )
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the rules of one who chooses nothing; a batch may be older than a setting, which was so for it then."""
+    return rules_of(Settings(operator=Path()))
 
 
 def _refuse_other_operators(

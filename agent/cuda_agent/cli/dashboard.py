@@ -37,6 +37,7 @@ _STEPS = (
 _STAGES = {"model": "think"}
 _WAITS = {
     "model": "waiting for the model",
+    "baseline": "the baseline is compiled",
     "sandbox": "the sandbox starts",
     "analyze": "the judge screens and traces the operator",
     "verdict": "the judge takes a verdict",

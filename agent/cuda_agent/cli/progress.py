@@ -30,6 +30,7 @@ LEAST_WIDTH = 40
 _MORE = " ..."
 _INDENT = " " * 12
 _STAGES = {
+    "baseline": "the baseline is compiled, for this run and later ones",
     "sandbox": "starting the sandbox",
     "analyze": "the judge screens and traces the operator",
     "verdict": "the judge takes a verdict",

@@ -227,8 +227,10 @@ class Agent:
         if turn.reply.refusal is not None:
             return self._ended(turn.number, Stop(StopReason.REFUSED, turn.reply.refusal))
         now = self._keeping.keep(turn.number)
-        # Nobody will ask for a verdict on what the last turn leaves.
-        owed, self._owed = self._owed or turn.number >= self.limits.max_turns, False
+        # Nobody will ask for a verdict on what the last turn leaves. Where time ends it, what is left of that is kept
+        # for the best's final verdict.
+        last = turn.number >= self.limits.max_turns and not self._late()
+        owed, self._owed = self._owed or last, False
         return self._ended(turn.number, self._settling.settle(turn, now, self.limits, owed=owed))
 
     def briefed(self) -> None:

@@ -31,7 +31,13 @@ def judge(settings: Settings, folder: Path, *, listener: Listener) -> Report:
     submission = submission_at(folder)
     place = choose(settings)
     with Signals() as signals, ExitStack() as stack:
-        keep_baseline(place, operator, settings, model=False)
+        keep_baseline(
+            place,
+            operator,
+            settings,
+            begun=lambda: listener.on_event(StageStarted(0, "baseline")),
+            model=False,
+        )
         workspace = stack.enter_context(scratch()) / "workspace"
         inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=place.may_fill_cache(model=False)))
         stack.callback(signals.shield)

@@ -14,7 +14,7 @@ from cuda_agent.prompting import Prompts, task_context
 from cuda_agent.resources import prompts_dir, tree, workspace_template
 from cuda_agent.runs.beginning import Beginning, relocated, shell_state_moved
 from cuda_agent.snapshots import Snapshots
-from cuda_agent.trajectory import Known, Notice, Resumed, RunStarted, StageStarted
+from cuda_agent.trajectory import Known, Notice, Resumed, RunStarted
 from cuda_agent.workspace import Workspace
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import Sandbox
@@ -30,7 +30,6 @@ def first_events(beginning: Beginning, model: str) -> Iterator[Known]:
         yield RunStarted(operator.name, operator.sha256, model, document["settings"], document["versions"])
     for text in (*(past.notices if past else ()), *beginning.place.choices):
         yield Notice(turn, text)
-    yield StageStarted(turn, "sandbox")
 
 
 class Opening:

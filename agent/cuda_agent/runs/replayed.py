@@ -15,7 +15,7 @@ from cuda_agent.runs.difference import Difference, compare
 from cuda_agent.runs.single import Outcome, optimize
 from cuda_agent.trajectory import Listener
 
-_KEPT = ("precision", "libraries", "output_lifetime", "polish", "max_turns")
+_KEPT = ("precision", "libraries", "output_lifetime", "polish", "max_turns", "operator_timeout_s")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def status(document: Mapping[str, Any]) -> str:
 
 def _settings(document: Mapping[str, Any], flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     """The record's rules and limits, and its target, which verdicts depend on."""
-    kept = {name: document["settings"][name] for name in _KEPT}
+    # A record may be older than a setting, which was at its default then.
+    kept = {name: document["settings"].get(name, Settings.model_fields[name].default) for name in _KEPT}
     fixed = {"operator": document["operator"]["path"], "target": document["place"]["target"], "model": "builtin"}
     return resolve({**kept, **fixed, **flags}, environ)

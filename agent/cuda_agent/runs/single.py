@@ -145,17 +145,21 @@ class _Work:
             for event in first_events(begin, model.name):
                 trajectory.add(event)
             snapshots = stack.enter_context(Snapshots(begin.run.snapshots))
-            keep_baseline(begin.place, begin.operator, begin.settings)
+            turn = past.memory.turn if past else 0
+            spent_s = past.memory.elapsed_s if past else 0.0
+            clock = Clock(begin.settings.time_limit_s, self.signals, start=start - spent_s)
+            keep_baseline(
+                begin.place,
+                begin.operator,
+                begin.settings,
+                time_left=clock.left,
+                begun=lambda: trajectory.add(StageStarted(turn, "baseline")),
+            )
+            trajectory.add(StageStarted(turn, "sandbox"))
             place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace))
             stack.callback(self.signals.shield)
-            turn = past.memory.turn if past else 0
             sandbox = place.sandbox
             trajectory.add(SandboxStarted(turn, begin.place.kind, sandbox.workspace, sandbox.state_dir))
-            clock = Clock(
-                begin.settings.time_limit_s,
-                self.signals,
-                start=start - (past.memory.elapsed_s if past else 0.0),
-            )
             return self._with_sandbox(model, place, snapshots, trajectory, clock)
 
     def _with_sandbox(

@@ -68,7 +68,8 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     with run.best_kept_aside(left):
         session.agent.restore(memory)
     if gone := running(memory.messages):
-        session.agent.say(background_gone(Prompts(prompts_dir()), gone, {job.log: job.log for job in gone}))
+        here = {job.log: job.log for job in gone if (job.log, job.command) in session.background.logs}
+        session.agent.say(background_gone(Prompts(prompts_dir()), gone, here))
     return lost
 
 

@@ -51,8 +51,10 @@ def volume(environ: Mapping[str, str]) -> str:
 
 def _fault(path: Path) -> str:
     """Return why others might have written there, "" where they cannot."""
+    missing = [level for level in (path, *path.parents) if not level.exists()]
     with suppress(OSError):
-        path.mkdir(mode=0o700, parents=True)
+        for level in reversed(missing):
+            level.mkdir(mode=0o700)  # parents=True makes those above by the umask, which may let a group write
     for level in (*reversed(path.parents), path):
         try:
             about = os.lstat(level)

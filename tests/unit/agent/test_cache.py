@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,16 @@ def test_the_place_is_what_the_variables_name_and_made_for_this_user_alone(tmp_p
     found = find_cache(environ)
     assert (found.path, found.note) == (str(home / ".cache" / "cuda-agent"), "")
     assert stat.S_IMODE(Path(found.path).stat().st_mode) == 0o700
+
+
+def test_what_is_made_above_it_is_this_users_alone_whatever_the_umask(tmp_path: Path) -> None:
+    script = "import os, sys; from cuda_agent.sandbox.cache import find_cache; print(find_cache({'HOME': sys.argv[1]}))"
+    done = subprocess.run([sys.executable, "-c", f"import os; os.umask(0o002); {script}", tmp_path / "home"],
+                          capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                          check=True)  # fmt: skip
+    place = tmp_path / "home" / ".cache" / "cuda-agent"
+    assert str(place) in done.stdout
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (place, *list(place.parents)[:2])] == [0o700] * 3
 
 
 def test_there_is_none_where_none_is_wanted_or_no_home(tmp_path: Path) -> None:

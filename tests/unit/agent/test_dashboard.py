@@ -49,6 +49,7 @@ def called(command: str) -> CallStarted:
         (called("bash utils/compile.sh && python3 -m utils.verification"), "verify"),
         (called("python3 -m utils.profiling --baseline"), "profile"),
         (StageStarted(2, "final verdict"), "final verdict"),
+        (StageStarted(2, "baseline"), "baseline"),
         (CallStarted(2, "c", "Nonsense", None), "look"),
     ],
 )

@@ -32,6 +32,19 @@ def test_other_settings_are_refused_by_name(field: Field) -> None:
     assert field.starts("one") == ["optimize"]
 
 
+def test_a_batch_older_than_a_setting_goes_on_as_long_as_that_is_left_alone(field: Field) -> None:
+    field.lay(one="win")
+    field.carry_out()
+    document = json.loads((field.batch / "batch.json").read_text())
+    del document["settings"]["operator_timeout_s"]
+    (field.batch / "batch.json").write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match=r"\(operator_timeout_s 300\.0, now 20\.0\)"):
+        field.carry_out(settings={"operator_timeout_s": 20.0})
+    field.carry_out()
+    assert field.starts("one") == ["optimize"]
+    assert json.loads((field.batch / "batch.json").read_text())["settings"]["operator_timeout_s"] == 300.0
+
+
 def test_an_operator_that_is_missing_or_changed_is_refused_by_name(field: Field) -> None:
     field.lay(one="win", two="win")
     field.carry_out()

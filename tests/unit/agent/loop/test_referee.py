@@ -118,6 +118,30 @@ def test_what_the_last_turn_leaves_is_judged_though_nobody_profiled_it(
     assert stage.referee.best.submission.files["model_new.py"] == b"B"
 
 
+class Late:
+    """A tool that takes so long that only the best's final verdict has time left."""
+
+    name, description = "Late", "Be late."
+    parameters: Mapping[str, Any] = {"type": "object"}
+
+    def __init__(self) -> None:
+        self.stage: Stage | None = None
+
+    def run(self, arguments: Mapping[str, Any], *, on_output: Callable[[bytes], None] | None = None) -> ToolResult:
+        assert self.stage is not None
+        self.stage.referee.slowest_s, self.stage.left[0] = 100.0, 150.0
+        return ToolResult("late")
+
+
+def test_a_last_turn_that_ends_late_leaves_the_bests_final_verdict_its_time(build: Build) -> None:
+    late = Late()
+    script = [calls(*PROFILED), calls(write("B"), call("Late", "l"))]
+    stage = build(script, [report("tie", 1.0)], [report("tie", 1.0, final=True)], tools=[late], max_turns=2)
+    late.stage = stage
+    assert stage.agent.run() is StopReason.TIME_LIMIT
+    assert stage.judge.asked == ["verdict", "final A"]
+
+
 def test_a_last_turn_that_leaves_nothing_new_takes_no_verdict(build: Build) -> None:
     stage = build([calls(*PROFILED), calls(call("Nothing"))], [report("tie", 1.0)], [report("tie", 1.0, final=True)],
                   max_turns=2)  # fmt: skip

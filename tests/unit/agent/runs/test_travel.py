@@ -22,7 +22,7 @@ from cuda_agent.runs.beginning import Beginning
 from cuda_agent.runs.record import Record
 from cuda_agent.runs.resume import past_of
 from cuda_agent.runs.session import Drive, Session, by_itself
-from cuda_agent.runs.single import carry_out
+from cuda_agent.runs.single import Outcome, carry_out
 from cuda_agent.trajectory import Forked, Rewound, RunStarted
 from cuda_agent_judge.report import Report
 
@@ -161,6 +161,41 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
     driven(script, drive)
 
 
+def test_whoever_goes_back_to_before_a_resume_is_told_that_the_output_of_then_is_gone(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    def first(session: Session) -> None:
+        take(session, 2)
+
+    def back(session: Session) -> None:
+        assert "runs in the background" in take(session, 1)[0]
+        travel.go_to(session, 1)
+        said = background_messages(session)[-1]
+        [line] = [one for one in said.splitlines() if one.startswith("- job 1: `echo then; ")]
+        assert line.endswith("/jobs/1.log) is gone")
+        assert str(session.sandbox.state_dir) not in line
+        session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
+
+    run = driven([in_the_background("echo then; sleep 1000"), version(3)], first)
+    outcome = gone_on(
+        run, ScriptedModel([in_the_background("echo now; sleep 1000")]), back, operator=run.path.parent / "op.py"
+    )
+    assert outcome.document["stop"]["reason"] == "gave_up"
+
+
+def gone_on(
+    run: RunDir, model: ScriptedModel, drive: Drive, *, operator: Path, judge: type[QuickJudge] = QuickJudge
+) -> Outcome:
+    """Go on with a run as another process would."""
+    document = load_document(run.path)
+    with run.open_trajectory() as log:
+        past = past_of(run, log)
+        settings = Settings.model_validate(document["settings"])
+        record = Record.reopened(run, document, settings, PLACE.described)
+        begin = Beginning(settings, load(operator), PLACE, run, record, log, past)
+        return carry_out(begin, model, Heard(), drive, judge=judge)
+
+
 def told(asked: Request) -> bool:
     return any(one.content.startswith("What ran in the background") for one in asked.messages)
 
@@ -206,15 +241,8 @@ def test_a_fork_of_an_open_run_goes_on_by_itself_and_leaves_the_parent_alone(
     assert [event.run for event in forked] == list(map(str, made))
 
     child = RunDir(made[0])
-    document = json.loads((made[0] / "run.json").read_text())
-    operator = load(run.path.parent / "op.py")
-    with child.open_trajectory() as log:
-        past = past_of(child, log)
-        settings = Settings.model_validate(document["settings"])
-        record = Record.reopened(child, document, settings, PLACE.described)
-        begin = Beginning(settings, operator, PLACE, child, record, log, past)
-        model = ScriptedModel([version(8), DONE])
-        outcome = carry_out(begin, model, Heard(), by_itself, judge=QuickJudge)
+    model = ScriptedModel([version(8), DONE])
+    outcome = gone_on(child, model, by_itself, operator=run.path.parent / "op.py")
     assert outcome.document["stop"]["reason"] == "target_reached"
     assert outcome.document["parent"] == {"run": str(run.path), "turn": 1}
     assert (child.workspace / "journal").read_text() == "3\n8\n"
@@ -237,13 +265,8 @@ def test_a_run_that_goes_on_with_an_operator_that_cannot_be_used_any_more_says_s
     driven: Callable[[list[Entry], Drive], RunDir],
 ) -> None:
     run = driven([version(3)], lambda session: None)
-    operator, settings = load(run.path.parent / "op.py"), Settings(operator=run.path.parent / "op.py")
-    with run.open_trajectory() as log:
-        past = past_of(run, log)
-        record = Record.reopened(run, load_document(run.path), settings, PLACE.described)
-        begin = Beginning(settings, operator, PLACE, run, record, log, past)
-        with pytest.raises(OperatorError):
-            carry_out(begin, ScriptedModel([]), Heard(), by_itself, judge=Refusing)
+    with pytest.raises(OperatorError):
+        gone_on(run, ScriptedModel([]), by_itself, operator=run.path.parent / "op.py", judge=Refusing)
     document = load_document(run.path)
     assert (document["status"], document["exit_code"]) == ("failed", 2)
     assert "takes too long" in document["error"]
