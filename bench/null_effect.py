@@ -27,11 +27,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.null_operators import operators, submission
+from bench.revision import ROOT, commit
+
+sys.path.insert(0, str(ROOT / "sandbox_image"))  # the sandbox's Python alone does not have it
 
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
-ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[str, dict[str, float]] = {"same": {}, "gain": {"compile": 0.08}, "loss": {"submission": 0.05}}
 STATUSES = ("win", "tie", "slower", "inconclusive")
 TARGETS = {
@@ -70,7 +72,8 @@ def main() -> int:
                 break
             name, kind = next_one
             place = prepared(Path(folder) / name, sources[name], options.target)
-            line = judged.line(place, kind, {"operator": name, "kind": kind, "target": options.target})
+            about = {"operator": name, "kind": kind, "target": options.target, "commit": commit()}
+            line = judged.line(place, kind, about)
             with options.append.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
             print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
@@ -179,7 +182,9 @@ def summary(lines: Sequence[Line]) -> str:
     made = []
     for target in sorted({line["target"] for line in lines}):
         mine = [line for line in lines if line["target"] == target]
-        made += [f"Target `{target}`, load average {spread([line['load'] for line in mine])}:", ""]
+        commits = ", ".join(sorted({line["commit"] for line in mine if line.get("commit")}))
+        load = spread([line["load"] for line in mine])
+        made += [f"Target `{target}`, load average {load}{commits and f', commits {commits}'}:", ""]
         made += ["| kind | operator | n | " + " | ".join(STATUSES) + " | other | ms | ratio | width | furthest |"]
         made += ["|---|---|---|" + "---|" * (len(STATUSES) + 5)]
         for kind in KINDS:

@@ -12,7 +12,6 @@ judgement came to no report.
 import argparse
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-ROOT = Path(__file__).resolve().parents[1]
+from bench.revision import ROOT, commit
+
 sys.path[:0] = [str(ROOT / "sandbox_image"), str(ROOT / "tests" / "unit" / "judge")]
 
 from suite.row import ACCEPTED, Row, Target  # noqa: E402  # a checkout's tests are no installed package
@@ -144,12 +144,6 @@ def read(file: Path) -> list[Line]:
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def commit() -> str:
-    """What is judged with, as git names it."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":
