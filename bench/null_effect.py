@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -118,19 +119,24 @@ def prepared(place: Path, source: str, target: str) -> Path:
 
 
 class Judged:
-    """The process from which judgements are forked (bench/sandboxed/judged.py)."""
+    """The process from which judgements are forked (bench/sandboxed/judged.py, or another `program`)."""
+
+    def __init__(self, program: Sequence[str] = ()) -> None:
+        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
+        usual = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
+        self._program = program or usual
 
     def __enter__(self) -> "Judged":
-        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
-        program = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
         pipe = subprocess.PIPE
         environ = environment.clean(dict(os.environ))
-        self._process = subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
+        self._process = subprocess.Popen(self._program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pipe(self._process.stdin).close()
+        with suppress(BrokenPipeError):  # it ended before it had read all
+            self._pipe(self._process.stdin).close()
         self._process.wait()
+        self._pipe(self._process.stdout).close()
 
     def line(self, place: Path, kind: str, about: Line) -> Line:
         """Have a judgement made.
@@ -143,8 +149,10 @@ class Judged:
         report.unlink(missing_ok=True)
         where = {name: str(place / name) for name in ("session", "workspace")}
         order = where | {"slower": KINDS[kind], "report": str(report)}
-        self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
-        code = self._pipe(self._process.stdout).readline().strip()
+        code = ""
+        with suppress(BrokenPipeError):
+            self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
+            code = self._pipe(self._process.stdout).readline().strip()
         if not code:
             raise SystemExit(f"the process that judgements are forked from ended at {about}; see above")
         if not report.exists():
