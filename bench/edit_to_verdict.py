@@ -39,9 +39,9 @@ from cuda_agent_judge.report import Report
 
 ROOT = Path(__file__).resolve().parents[1]
 EDITS = ROOT / "bench" / "edits"
-NO_CACHE = (
-    "No second run: this sandbox is not confined (no bwrap that works here), and then what a model starts could write"
-    " to the machine's cache, so its judge has none."
+UNCONFINED = (
+    "this sandbox is not confined (no bwrap that works here): what a model starts could write to the machine's cache,"
+    " so its judge has none"
 )
 
 
@@ -106,7 +106,8 @@ def measured(case: Case, target: Literal["cpu", "cuda"], edits: int, pause_s: fl
     times = Times([], [])
     runs = 2 if place.cache_inside(model=True) else 1
     if runs == 1:
-        print(NO_CACHE, file=sys.stderr)
+        why = UNCONFINED if place.confinement is None else place.choices[-1]
+        print(f"No second run: {why}", file=sys.stderr)
     for number in range(runs):
         began = time.monotonic()
         keep_baseline(place, load(case.operator), settings)
