@@ -7,8 +7,8 @@ NAME is a folder of bench/edits/ (axpby, matmul, softmax, reduction, row_scale),
 computes; on `cpu` it is examples/diag_matmul with the kernel of its recorded run. An edit changes a source under
 kernels/ and leaves the rest; between two edits there is a pause, as a model takes for its next reply. Before them the
 machine's cache, a new one, is empty in a first run and filled in a second; both are timed from the start of the sandbox
-to the first verdict. With a clone of
-https://github.com/BytedTsinghua-SIA/CUDA-Agent the same kernel, bound in its style, goes through its compile,
+to the first verdict. Where a sandbox with a model's commands in it gets no cache, there is no second run. With a clone
+of https://github.com/BytedTsinghua-SIA/CUDA-Agent the same kernel, bound in its style, goes through its compile,
 verification and profiling scripts as well.
 """
 
@@ -39,6 +39,10 @@ from cuda_agent_judge.report import Report
 
 ROOT = Path(__file__).resolve().parents[1]
 EDITS = ROOT / "bench" / "edits"
+UNCONFINED = (
+    "this sandbox is not confined (no bwrap that works here): what a model starts could write to the machine's cache,"
+    " so its judge has none"
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Times:
     """Seconds from edit to verdict."""
 
     runs: list[float]
-    """From the start of the sandbox to the first verdict, in a first and a second run."""
+    """From the start of the sandbox to the first verdict, in a first run and, where it has a cache, a second."""
     compiled: list[int]
     """Libraries that were compiled for the baseline in each."""
     edits: list[float] = field(default_factory=list)
@@ -96,11 +100,15 @@ def cases(words: list[str]) -> list[Case]:
 
 
 def measured(case: Case, target: Literal["cpu", "cuda"], edits: int, pause_s: float) -> Times:
-    """Take the first verdict of two runs and, in the second, one after each edit; sandbox and judge are as in a run."""
+    """Take the first verdict of two runs and, in the last, one after each edit; sandbox and judge are as in a run."""
     settings = Settings.model_validate({"operator": case.operator, "sandbox": "local", "target": target})
     place = choose(settings)
     times = Times([], [])
-    for number in range(2):
+    runs = 2 if place.cache_inside(model=True) else 1
+    if runs == 1:
+        why = UNCONFINED if place.confinement is None else place.choices[-1]
+        print(f"No second run: {why}", file=sys.stderr)
+    for number in range(runs):
         began = time.monotonic()
         keep_baseline(place, load(case.operator), settings)
         with tempfile.TemporaryDirectory() as folder, opened(place, workspace=Path(folder) / "workspace") as inside:
@@ -108,7 +116,7 @@ def measured(case: Case, target: Literal["cpu", "cuda"], edits: int, pause_s: fl
             times.last = judge.verdict()
             times.runs.append(time.monotonic() - began)
             times.compiled.append(_compiled(place, inside, since_s=time.time() - times.runs[-1]))
-            if number == 1:
+            if number == runs - 1:
                 _edit(case, place, inside, judge, times, edits, pause_s)
     return times
 
@@ -191,7 +199,8 @@ def row(case: Case, times: Times) -> str:
         calls += f", {last.latency_ms['submission'].calls} timed"
     cells = [
         case.name,
-        *(f"{seconds:.1f}" for seconds in times.runs),
+        f"{times.runs[0]:.1f}",
+        f"{times.runs[1]:.1f}" if len(times.runs) > 1 else "",
         f"{edit:.2f} ({min(times.edits, default=edit):.2f} to {max(times.edits, default=edit):.2f})",
         f"{theirs:.1f}" if theirs else "",
         f"{theirs / edit:.1f}" if theirs else "",

@@ -23,15 +23,18 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from bench.null_operators import operators, submission
+from bench.revision import ROOT, commit
+
+sys.path.insert(0, str(ROOT / "sandbox_image"))  # the sandbox's Python alone does not have it
 
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
-ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[str, dict[str, float]] = {"same": {}, "gain": {"compile": 0.08}, "loss": {"submission": 0.05}}
 STATUSES = ("win", "tie", "slower", "inconclusive")
 TARGETS = {
@@ -70,7 +73,8 @@ def main() -> int:
                 break
             name, kind = next_one
             place = prepared(Path(folder) / name, sources[name], options.target)
-            line = judged.line(place, kind, {"operator": name, "kind": kind, "target": options.target})
+            about = {"operator": name, "kind": kind, "target": options.target, "commit": commit()}
+            line = judged.line(place, kind, about)
             with options.append.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
             print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
@@ -115,19 +119,24 @@ def prepared(place: Path, source: str, target: str) -> Path:
 
 
 class Judged:
-    """The process from which judgements are forked (bench/sandboxed/judged.py)."""
+    """The process from which judgements are forked (bench/sandboxed/judged.py, or another `program`)."""
+
+    def __init__(self, program: Sequence[str] = ()) -> None:
+        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
+        usual = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
+        self._program = program or usual
 
     def __enter__(self) -> "Judged":
-        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
-        program = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
         pipe = subprocess.PIPE
         environ = environment.clean(dict(os.environ))
-        self._process = subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
+        self._process = subprocess.Popen(self._program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pipe(self._process.stdin).close()
+        with suppress(BrokenPipeError):  # it ended before it had read all
+            self._pipe(self._process.stdin).close()
         self._process.wait()
+        self._pipe(self._process.stdout).close()
 
     def line(self, place: Path, kind: str, about: Line) -> Line:
         """Have a judgement made.
@@ -140,8 +149,10 @@ class Judged:
         report.unlink(missing_ok=True)
         where = {name: str(place / name) for name in ("session", "workspace")}
         order = where | {"slower": KINDS[kind], "report": str(report)}
-        self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
-        code = self._pipe(self._process.stdout).readline().strip()
+        code = ""
+        with suppress(BrokenPipeError):
+            self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
+            code = self._pipe(self._process.stdout).readline().strip()
         if not code:
             raise SystemExit(f"the process that judgements are forked from ended at {about}; see above")
         if not report.exists():
@@ -179,7 +190,9 @@ def summary(lines: Sequence[Line]) -> str:
     made = []
     for target in sorted({line["target"] for line in lines}):
         mine = [line for line in lines if line["target"] == target]
-        made += [f"Target `{target}`, load average {spread([line['load'] for line in mine])}:", ""]
+        commits = ", ".join(sorted({line["commit"] for line in mine if line.get("commit")}))
+        load = spread([line["load"] for line in mine])
+        made += [f"Target `{target}`, load average {load}{commits and f', commits {commits}'}:", ""]
         made += ["| kind | operator | n | " + " | ".join(STATUSES) + " | other | ms | ratio | width | furthest |"]
         made += ["|---|---|---|" + "---|" * (len(STATUSES) + 5)]
         for kind in KINDS:

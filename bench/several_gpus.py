@@ -4,7 +4,8 @@
 
 OPERATORS is what `cuda-agent batch` takes; model `builtin`. First the batch with the first GPU alone, then with all
 GPUs, each with so many runs at once for each GPU; then a few operators more once, of which the first run on the last
-GPU is killed with -9. Folders that are there already are gone on with, so several calls add up.
+GPU is killed with -9. Folders that are there already are gone on with, so several calls add up. No batch has the
+machine's cache ($CUDA_AGENT_CACHE is `none`), or the second would find what the first compiled.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from cuda_agent.batch.metrics import metrics
 from cuda_agent.batch.reporting import read
 from cuda_agent.batch.results import Row
 from cuda_agent.batch.tables import duration, table
+from cuda_agent.sandbox.cache import NONE, VARIABLE
 from cuda_agent.sandbox.gpus import listed, visible
 
 KILLED_AMONG = 4
@@ -66,7 +68,7 @@ def main() -> int:
         limited = (*given, "--limit", str(options.limit))
         workers = number * options.workers_a_gpu
         batch = Batch(options.operators, folder / f"with_{number}", gpus[:number], limited, workers)
-        subprocess.run(batch.command, check=False)
+        carry_out(batch)
         found.append((number, read(batch.folder).rows))
     print("\n".join(throughput(found)))
     differing = other_classes(found[0][1], found[-1][1])
@@ -75,6 +77,11 @@ def main() -> int:
     lost = with_a_kill(Batch(options.operators, folder / "killed", gpus, killed, max(2, len(gpus))))
     print(lost or "A run that was killed on the last GPU was gone on with and ended.")
     return int(bool(differing or lost))
+
+
+def carry_out(batch: Batch) -> int:
+    """Run it to its end without the machine's cache; returns its exit code."""
+    return subprocess.run(batch.command, check=False, env={**os.environ, VARIABLE: NONE}).returncode
 
 
 def throughput(found: Sequence[tuple[int, Sequence[Row]]]) -> list[str]:
@@ -122,7 +129,7 @@ def with_a_kill(batch: Batch) -> str:
     killed: list[str] = []
     killer = threading.Thread(target=_kill_one, args=(batch, done, killed))
     killer.start()
-    code = subprocess.run(batch.command, check=False).returncode
+    code = carry_out(batch)
     done.set()
     killer.join()
     rows = read(batch.folder).rows

@@ -12,7 +12,6 @@ judgement came to no report.
 import argparse
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-ROOT = Path(__file__).resolve().parents[1]
+from bench.revision import ROOT, commit
+
 sys.path[:0] = [str(ROOT / "sandbox_image"), str(ROOT / "tests" / "unit" / "judge")]
 
 from suite.row import ACCEPTED, Row, Target  # noqa: E402  # a checkout's tests are no installed package
@@ -41,7 +41,7 @@ def main() -> int:
     """Judge, or sum up what was judged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="cpu", choices=get_args(Target))
-    parser.add_argument("--seeds", type=int, default=10, help="judgements of each row")
+    parser.add_argument("--seeds", type=int, default=10, help="judgements of each row, earlier ones counted")
     parser.add_argument("--rows", default="", metavar="TEXT", help="only rows whose name holds this")
     parser.add_argument("--weakened", action="store_true", help="cheats without what finds them, too")
     parser.add_argument("--limit-s", type=float, default=float("inf"), help="begin no judgement after so many seconds")
@@ -57,6 +57,8 @@ def main() -> int:
             "this Python has no torch: run it with the sandbox's, .venv-sandbox/bin/python or $CUDA_AGENT_PYTHON"
         )
     rows = [row for row in of(options.target, CHEATS + HONEST) if options.rows in row.name]
+    if not rows:
+        parser.error(f"no row of {options.target} has {options.rows!r} in its name")
     tasks = [(row, "") for row in rows]
     if options.weakened:
         tasks += [(row, off) for row in rows for off in row.off]
@@ -68,18 +70,24 @@ def run(tasks: list[Task], target: Target, seeds: int, end: float, file: Path) -
     """Judge until all is done or time is up; says of each judgement whether it was wrong."""
     done = Counter((line["row"], line["off"]) for line in read(file) if line["target"] == target)
     with tempfile.TemporaryDirectory(prefix="cuda-agent-suite-") as folder, Warm(Path(folder), target) as warm:
-        for _ in range(seeds * len(tasks)):
+        while task := fewest(tasks, done, seeds):
             if time.monotonic() > end:
                 print("time is up; the next run goes on with the rows that have the fewest judgements", file=sys.stderr)
                 return
-            row, off = min(tasks, key=lambda task: done[task[0].name, task[1]])
+            row, off = task
             done[row.name, off] += 1
             line = judged(warm, row, off) | {"target": target}
             with file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
             if is_wrong(row, line):
-                print(f"{row.name}{off and f' without {off}'}: {line['status']} ({line['reason']})", file=sys.stderr)
+                print(f"{called(row.name, off)}: {line['status']} ({line['reason']})", file=sys.stderr)
             yield is_wrong(row, line)
+
+
+def fewest(tasks: list[Task], done: Counter[tuple[str, str]], seeds: int) -> Task | None:
+    """What was judged the least, None where all was judged often enough."""
+    left = [(row, off) for row, off in tasks if done[row.name, off] < seeds]
+    return min(left, key=lambda task: done[task[0].name, task[1]], default=None)
 
 
 def judged(warm: Warm, row: Row, off: str) -> Line:
@@ -109,23 +117,31 @@ def is_wrong(row: Row, line: Line) -> bool:
 
 
 def summary(lines: list[Line]) -> int:
-    """Print a line for each row of each target; returns the exit code."""
+    """Print a line for each row of each target, and what belongs to none any more; returns the exit code."""
+    left: dict[tuple[str, str, str], list[Line]] = {}
+    for line in lines:
+        left.setdefault((line["row"], line["off"], line["target"]), []).append(line)
     print(HEADER)
-    wrong, total = 0, 0
+    wrong = 0
+    known: list[Line] = []
     for target in get_args(Target):
-        for row in of(target, CHEATS + HONEST):
-            for off in ("", *row.off):
-                mine = [line for line in lines if (line["row"], line["off"], line["target"]) == (row.name, off, target)]
-                if mine:
-                    print(table_row(row, off, target, mine))
-                wrong += sum(is_wrong(row, line) for line in mine)
-                total += len(mine)
-    commits = ", ".join(sorted({line["commit"] for line in lines}))
-    print(
-        f"\n{total} judgements, {wrong} of them wrong; "
-        f"{sum(line['seconds'] for line in lines):.0f} s; commits {commits}"
-    )
+        for row, off in ((one, off) for one in of(target, CHEATS + HONEST) for off in ("", *one.off)):
+            if mine := left.pop((row.name, off, target), []):
+                print(table_row(row, off, target, mine))
+            wrong += sum(is_wrong(row, line) for line in mine)
+            known += mine
+    commits = ", ".join(sorted({line["commit"] for line in known}))
+    seconds = sum(line["seconds"] for line in known)
+    print(f"\n{len(known)} judgements, {wrong} of them wrong; {seconds:.0f} s; commits {commits}")
+    if left:
+        gone = (f"{called(name, off)} on {target} ({len(mine)})" for (name, off, target), mine in left.items())
+        print(f"Not counted, since the suite has no such row any more: {', '.join(sorted(gone))}")
     return 1 if wrong else 0
+
+
+def called(name: str, off: str) -> str:
+    """A row and the defences that are off."""
+    return f"{name} without {off}" if off else name
 
 
 def table_row(row: Row, off: str, target: Target, lines: list[Line]) -> str:
@@ -144,12 +160,6 @@ def read(file: Path) -> list[Line]:
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def commit() -> str:
-    """What is judged with, as git names it."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

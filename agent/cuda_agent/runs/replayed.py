@@ -50,7 +50,7 @@ def execute(run: Path, flags: Mapping[str, Any], environ: Mapping[str, str], *, 
     if not replies:
         raise ConfigError(f"{str(run)!r} recorded no reply of a model; there is nothing to execute.")
     operator = kept_operator(RunDir(run), document)
-    settings = _settings(document, flags, environ)
+    settings = settings_of(document, flags, environ)
     model = replay_model(replies, name=str(document["settings"]["model"]))
     outcome = optimize(settings, listener=listener, model=model, operator=operator)
     now = read(RunDir(outcome.folder).trajectory)
@@ -66,9 +66,9 @@ def status(document: Mapping[str, Any]) -> str:
     return str(stop["reason"]) if stop else str(document.get("status", "running"))
 
 
-def _settings(document: Mapping[str, Any], flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """The record's rules and limits, and its target, which verdicts depend on."""
-    # A record may be older than a setting, which was at its default then.
-    kept = {name: document["settings"].get(name, Settings.model_fields[name].default) for name in _KEPT}
+def settings_of(document: Mapping[str, Any], flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """The record's rules, limits and target, which verdicts depend on; where an old one has none, the default."""
+    defaults = {name: Settings.model_fields[name].default for name in _KEPT}
+    kept = {name: document["settings"].get(name, default) for name, default in defaults.items()}
     fixed = {"operator": document["operator"]["path"], "target": document["place"]["target"], "model": "builtin"}
     return resolve({**kept, **fixed, **flags}, environ)

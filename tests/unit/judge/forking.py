@@ -1,12 +1,14 @@
 """One warm process for many judgements: torch is imported once, and each is carried out in a process forked from it.
 
 A request is a line of JSON on stdin, its answer one on stdout. A judgement has all defences but those that the request
-switches off; `plain` asks the plain checker in place of the judge. The process has the environment of a judge.
+switches off; `plain` asks the plain checker in place of the judge, for `limit_s` seconds at most. The process has the
+environment of a judge.
 """
 
 import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,10 +23,12 @@ def main(argv: list[str]) -> int:
     for name in ("cuda_agent_judge.commands", *(["torch._inductor.compile_fx"] if argv[1] == "cpu" else [])):
         importlib.import_module(name)
     from cuda_agent_judge import environment
+    from cuda_agent_judge.isolation import be_seen
     from cuda_agent_judge.processes import become_subreaper, check_untouched
 
     environment.settle()
     become_subreaper()
+    be_seen()  # beside a plain checker everything is open to its user, also where a kernel keeps memory to parents
     check_untouched()
     for line in sys.stdin:
         request = json.loads(line)
@@ -73,6 +77,7 @@ def judge(request: dict[str, Any]) -> int:
 
 def plain(request: dict[str, Any]) -> int:
     """Have the plain checker look at a folder."""
+    signal.alarm(request["limit_s"])
     import plain_checker
 
     return plain_checker.main([request["workspace"], request["target"], request["library"]])

@@ -1,11 +1,12 @@
 """What bench.null_effect judges, in which order, and the table that it makes of many judgements."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from bench.null_effect import KINDS, fewest, summary
+from bench.null_effect import KINDS, Judged, fewest, summary
 from bench.null_operators import operators, submission
 
 NAMES = sorted(operators("cpu"))
@@ -39,6 +40,14 @@ def line(operator: str, kind: str, status: str, ratio: list[float] | None, **mor
     } | more
 
 
+def test_a_process_that_has_ended_is_said_in_one_sentence(tmp_path: Path) -> None:
+    closing = ["sh", "-c", "read order; exec <&-; echo 3"]
+    with Judged(closing) as judged:
+        assert judged.line(tmp_path, "same", {})["status"] == "judge failed"
+        with pytest.raises(SystemExit, match="the process that judgements are forked from ended"):
+            judged.line(tmp_path, "same", {})  # nobody reads any more
+
+
 def test_what_was_judged_the_least_comes_first_until_all_is_done() -> None:
     done = [line("a", kind, "tie", None) for kind in KINDS] + [
         line("b", kind, "tie", None) for kind in ("same", "loss")
@@ -61,4 +70,7 @@ def test_the_table_counts_by_kind_and_names_what_is_furthest_from_the_truth() ->
     assert made[0] == "Target `cpu`, load average 2.0 to 9.5:"
     assert "| same | a | 2 | 0 | 2 | 0 | 0 | 0 | 1.5 | 0.9950 | 3.0 % | 0.9800 |" in made
     assert "| gain | b | 2 | 1 | 0 | 0 | 0 | 1 | 0.5 | 0.9250 | 3.2 % | 0.9250 |" in made
+    assert summary([line("a", "same", "tie", None, commit=one) for one in "dcd"]).startswith(
+        "Target `cpu`, load average 2.0 to 2.0, commits c, d:"
+    )
     assert any(row.startswith("| **gain** | all; to be: a win in at least 57 of 60 | 2 | 1 |") for row in made)

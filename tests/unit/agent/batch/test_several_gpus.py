@@ -1,6 +1,8 @@
 """The table that compares a batch on one GPU with the same one on two."""
 
-from bench.several_gpus import other_classes, throughput
+from pathlib import Path
+
+from bench.several_gpus import Batch, carry_out, other_classes, throughput
 from tests.unit.agent.batch.rows import row
 
 from cuda_agent.batch.results import Row
@@ -31,3 +33,15 @@ def test_verdicts_of_another_class_are_named() -> None:
     assert other_classes(ONE, TWO) == []
     slower = carried_out("b", "GPU-2", 0, 1, "slower")
     assert other_classes(ONE, [TWO[0], slower]) == ["b (tie, then slower)"]
+
+
+class Asking(Batch):
+    """Ends well where the program is told to keep nothing."""
+
+    @property
+    def command(self) -> list[str]:
+        return ["sh", "-c", 'test "$CUDA_AGENT_CACHE" = none']
+
+
+def test_no_batch_finds_what_an_earlier_one_compiled() -> None:
+    assert carry_out(Asking("", Path(), (), (), 1)) == 0

@@ -35,7 +35,7 @@ def says_what_finds_it(row: Row, target: Target) -> bool:
 
 def is_as_expected(warm: Warm, row: Row) -> None:
     """Judge it with all defences."""
-    judged = _tried(warm, row, "", row.statuses)
+    judged = _tried(warm, row, "", row.statuses, again=row.needs_timing and "slower" in row.statuses)
     assert judged.report.status in row.statuses, judged.report
     assert row.said in judged.report.reason
     assert any(row.noted in note for note in judged.report.notes) or not row.noted
@@ -45,7 +45,7 @@ def is_as_expected(warm: Warm, row: Row) -> None:
 
 def is_accepted(warm: Warm, row: Row, off: str) -> None:
     """Judge it without these defences."""
-    judged = _tried(warm, row, off, ACCEPTED)
+    judged = _tried(warm, row, off, ACCEPTED, again=True)
     assert judged.report.status in ACCEPTED, judged.report
 
 
@@ -55,12 +55,14 @@ def is_still_found(warm: Warm, row: Row, off: str) -> None:
     assert judged.report.status not in ACCEPTED, judged.report
 
 
-def _tried(warm: Warm, row: Row, off: str, wanted: tuple[str, ...]) -> Judged:
-    """Judge it; where its time decides up to three times, since on a machine with other load noise can decide once."""
+def _tried(warm: Warm, row: Row, off: str, wanted: tuple[str, ...], *, again: bool) -> Judged:
+    """Judge it; with `again` up to three times, since on a machine with other load noise can decide once.
+
+    That is so where the time counts, and for a cheat that has to win a race of sleeps to be accepted.
+    """
     judged = warm.judge(row, off)
-    by_time = row.needs_timing and ("slower" in row.statuses or wanted == ACCEPTED)
     for _ in range(2):
-        if not by_time or judged.report.status in wanted:
+        if not again or judged.report.status in wanted:
             break
         judged = warm.judge(row, off)
     return judged

@@ -2,8 +2,11 @@
 
 import json
 import os
+import select
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ from suite.row import Row, Target, without
 
 TESTS = Path(__file__).resolve().parents[1]
 NONCE = "a nonce of the caller"
+LOOK_S = 120
+"""The plain checker watches over nothing; a look that takes longer is ended."""
+ANSWER_S = 900
+"""What the judge is asked for ends by itself, long before; without an answer something is broken."""
 
 
 class NoReport(Exception):
@@ -49,14 +56,17 @@ class Warm:
         self._target = target
         self._bench = Bench(root)
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
-        environ = environment.clean(dict(os.environ))
+        # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
+        self._temporary = tempfile.TemporaryDirectory(prefix="suite-", ignore_cleanup_errors=True)
+        Path(self._temporary.name).chmod(0o1777)
+        environ = environment.clean({**os.environ, "TMPDIR": self._temporary.name})
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)
 
     def __enter__(self) -> "Warm":
         return self
 
     def __exit__(self, *raised: object) -> None:
-        with self._process as process:
+        with self._temporary, self._process as process:
             assert process.stdin is not None
             process.stdin.close()
             process.wait(60)
@@ -73,16 +83,17 @@ class Warm:
         assert read.nonce == NONCE
         return Judged(read, said["code"], said["stdout"], said["stderr"])
 
-    def look(self, row: Row) -> Looked:
-        """Have the plain checker look at a row, as often as it takes."""
+    def look(self, row: Row, limit_s: int = LOOK_S) -> Looked:
+        """Have the plain checker look at a row, as often as it takes, each time for so long at most."""
         library = ""
         if row.kernels:
             self.judge(row)
             library = str(self._session(row) / "build" / "loop" / "cuda_extension.so")
         self._lay_out(row)
         said: dict[str, Any] = {}
+        request = {"plain": True, "target": self._target, "library": library, "limit_s": limit_s}
         for _ in range(row.looks):
-            said = self._ask(row, {"plain": True, "target": self._target, "library": library}, again=True)
+            said = self._ask(row, request, again=True)
         output = said["stdout"] + said["stderr"]
         try:
             found = json.loads(said["stdout"].splitlines()[-1])
@@ -99,9 +110,9 @@ class Warm:
 
     def _lay_out(self, row: Row) -> None:
         kernels = self._workspace / "kernels"
-        kernels.mkdir(parents=True, exist_ok=True)
-        for left in (*self._workspace.glob("*.py"), *kernels.iterdir()):
-            left.unlink()
+        if self._workspace.exists():
+            shutil.rmtree(self._workspace)  # with whatever the row before left there
+        kernels.mkdir(parents=True)
         (self._workspace / "model_new.py").write_text(row.source)
         (self._workspace / "model.py").write_text(row.operator_for(self._target))
         for name, text in row.kernels.get(self._target, {}).items():
@@ -116,6 +127,8 @@ class Warm:
         assert stdout is not None
         stdin.write(json.dumps(request) + "\n")
         stdin.flush()
+        if not select.select([stdout], [], [], ANSWER_S)[0]:
+            self._process.kill()  # what it forked ends with it
         answer = stdout.readline()
         assert answer, f"the warm process ended with exit code {self._process.wait()}"
         said: dict[str, Any] = json.loads(answer)
