@@ -10,11 +10,15 @@ CPU_BLOCKS = "on a CPU the C library writes into freed blocks and seldom gives t
 SCAN = """
 WINDOW = 8 << 20
 def windows(size):
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    spans = []
+    with open("/proc/self/maps") as maps:
         for line in maps:
-            span, rights = line.split()[:2]
-            start, end = (int(part, 16) for part in span.split("-"))
-            if not rights.startswith("rw"): continue
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if line.split()[1][:2] != "rw": continue
+            if spans and spans[-1][1] == start: spans[-1][1] = end  # a heap that grew after a fork can have a seam
+            else: spans.append([start, end])
+    with open("/proc/self/mem", "rb", 0) as memory:
+        for start, end in spans:
             for at in range(start, end, WINDOW - size):
                 try:
                     memory.seek(at)
