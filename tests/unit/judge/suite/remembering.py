@@ -77,7 +77,7 @@ ROWS = (
             "torch.clamp(x[:n], min=0, out=y[:n]).mul_(2)\nreturn y",
             init="self.begun = False",
         ),
-        off=("fresh+poison",),
+        off=("fresh+poison+red_zones",),
         settings={"output_lifetime": "next-call"},
     ),
     Row(
