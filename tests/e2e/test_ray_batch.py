@@ -136,13 +136,12 @@ def test_an_interrupt_ends_what_runs_elsewhere_in_order(machines: Machines, tmp_
     assert [document["status"] for document in documents] == ["interrupted"] * 2  # they were told, and did not end
 
 
-@pytest.mark.parametrize(("there", "said"), [(False, "is not there"), (True, "is another folder than the batch's")])
 def test_a_folder_that_a_machine_does_not_see_is_said_and_nothing_is_run(
-    machines: Machines, tmp_path: Path, there: bool, said: str
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = tmp_path / "elsewhere"
-    if there:  # a folder of the same path in which the batch's own mark does not come to be
-        (missing / ".seen-by-all-machines").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    missing = Path("/proc/self/cwd/elsewhere")  # is there for this process only
     ran = tmp_path / "ran"
     command = (sys.executable, "-c", f"open({str(ran)!r}, 'w')")
     attempt = Attempt("op", command, missing / "op", missing / "op.log")
@@ -153,7 +152,7 @@ def test_a_folder_that_a_machine_does_not_see_is_said_and_nothing_is_run(
         while not found:
             found = engine.ended(1.0)
     assert [(one.job, one.exit_code, one.kind) for one in found] == [("op", 3, "config")]
-    assert said in found[0].message
+    assert "is not there" in found[0].message
     assert "a folder that all machines of the cluster share" in found[0].message
     assert not ran.exists()
 

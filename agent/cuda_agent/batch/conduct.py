@@ -159,12 +159,12 @@ class Conductor:
         else:
             self.batch.discard_unborn(job.name)
             argv = command.begin(self.means.program, self.means.settings, job, run)
-        self._running[job.name] = (job, resumed)
-        self.watcher.began(job, run, resumed=resumed)
         environment = command.environment(self.means.settings)
         self.engine.begin(
             Attempt(job.name, argv, run, self.batch.log(job.name), environment, patience=self.means.patience)
         )
+        self._running[job.name] = (job, resumed)
+        self.watcher.began(job, run, resumed=resumed)
 
     def _settle(self, ended: Ended) -> None:
         job, resumed = self._running.pop(ended.job)

@@ -20,7 +20,11 @@ class Engine(Protocol):
         ...
 
     def begin(self, attempt: Attempt) -> None:
-        """Start an attempt; called only while there is room. It never raises for what becomes of the attempt."""
+        """Start an attempt; called only while there is room. It never raises for what becomes of the attempt.
+
+        Raises:
+            DiskError: what it keeps in the batch's folder could not be written; nothing was started.
+        """
         ...
 
     def ended(self, timeout_s: float) -> list[Ended]:

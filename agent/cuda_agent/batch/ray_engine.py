@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from cuda_agent.batch.running import Attempt, Ended, Halt, carry_out
 from cuda_agent.errors import ConfigError
+from cuda_agent.files import writing
 
 RUNS_A_GPU = 4
 """While one run times, others wait for their model or compile."""
@@ -160,11 +161,16 @@ class RayEngine:
         return {"engine": "ray", "machines": str(len(nodes)), "gpus": str(gpus), "workers": str(self.slots)}
 
     def begin(self, attempt: Attempt) -> None:
-        """Start an attempt where there is room."""
+        """Start an attempt where there is room.
+
+        Raises:
+            DiskError: the mark in the batch's folder could not be written; nothing was started.
+        """
         if not self._marked:
+            mark = Path(self._shared.folder, _MARK)
+            with writing(mark):
+                mark.write_text(self._shared.mark)
             self._marked = True
-            with suppress(OSError):  # the machines will say that they do not see it
-                Path(self._shared.folder, _MARK).write_text(self._shared.mark)
         self._running[self._task.remote(attempt, self._shared, self._switch)] = attempt
 
     def ended(self, timeout_s: float) -> list[Ended]:
@@ -238,7 +244,11 @@ class _Switch:
 
 def _carried_out(attempt: Attempt, shared: Shared, switch: Any) -> Ended:
     """Carry an attempt out on the machine where this task is."""
-    if missing := _unshared(shared):
+    halt = _asking(switch)
+    missing = unshared(shared, halt)
+    if missing and halt() is not Halt.NO:
+        return Ended(attempt.job, 130, "interrupted", "the batch was ended before this run could begin.")
+    if missing:
         where = f"{missing} on the machine {socket.gethostname()!r}"
         return Ended(attempt.job, 3, "config", f"{where}; work in a folder that all machines of the cluster share.")
     os.chdir(shared.cwd)
@@ -246,17 +256,17 @@ def _carried_out(attempt: Attempt, shared: Shared, switch: Any) -> Ended:
         attempt = replace(attempt, command=(sys.executable, *attempt.command[1:]))
     # Ray has put into this process's environment which GPU is meant.
     gpu = (os.environ.get("CUDA_VISIBLE_DEVICES") or None) if shared.cuda else None
-    return carry_out(replace(attempt, gpu=gpu), _asking(switch))
+    return carry_out(replace(attempt, gpu=gpu), halt)
 
 
-def _unshared(shared: Shared) -> str:
-    """Say what this machine does not see; "" where it sees all."""
+def unshared(shared: Shared, halt: Callable[[], Halt]) -> str:
+    """Say what this machine does not see; "" where it sees all. Waits for the mark no longer than until a halt."""
     for path in (shared.folder, shared.cwd):
         if not os.path.isdir(path):
             return f"{path!r} is not there"
     end = time.monotonic() + shared.seen_s
     while not _is_marked(shared):
-        if time.monotonic() > end:
+        if time.monotonic() > end or halt() is not Halt.NO:
             return f"{shared.folder!r} is another folder than the batch's"
         time.sleep(_ASK_S)
     return ""

@@ -48,6 +48,10 @@ def debug(
 ) -> int:
     """Step through a run: it stops before every tool call. `help` at its prompt lists the commands."""
     flags = {name: value for name, value in locals().items() if name not in ("as_json", "at", "operator")}
+    return _step_through(operator, flags, at=at, as_json=as_json)
+
+
+def _step_through(operator: Path, flags: dict[str, Any], *, at: int | None, as_json: bool) -> int:
     from cuda_agent.cli.ending import show_outcome  # heavy: only when a run starts
     from cuda_agent.cli.progress import Progress
     from cuda_agent.debugger import screen

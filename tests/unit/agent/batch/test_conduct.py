@@ -1,6 +1,7 @@
 """What becomes of the jobs of a batch, whatever their runs do."""
 
 import csv
+import errno
 import json
 import os
 import signal
@@ -15,9 +16,9 @@ from cuda_agent.batch.jobs import plan
 from cuda_agent.batch.listing import Selection, find
 from cuda_agent.batch.local import LocalEngine
 from cuda_agent.batch.results import Category
-from cuda_agent.batch.running import Halt, Patience
+from cuda_agent.batch.running import Attempt, Halt, Patience
 from cuda_agent.config import Settings
-from cuda_agent.files import LineFile
+from cuda_agent.files import LineFile, writing
 
 FAULTS = {
     # what the run does: (category, attempts with two retries, why it stopped)
@@ -194,6 +195,27 @@ def test_a_run_that_somebody_interrupts_is_gone_on_with(field: Field) -> None:
     assert by_name(outcome)["one"].status == "win"
     assert by_name(outcome)["one"].failures == 1
     assert field.starts("one") == ["optimize", "resume"]
+
+
+class Full(LocalEngine):
+    """A placement that has to write something before the first run."""
+
+    def begin(self, attempt: Attempt) -> None:
+        with writing(attempt.log):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_is_full_where_a_placement_writes_pauses_the_batch_before_the_run(field: Field) -> None:
+    field.lay(one="win")
+    batch = BatchDir(field.batch)
+    jobs = plan(find(field.operators, Selection()).operators, ["builtin"])
+    means = Means(settings=Settings(operator=field.operators), program=PROGRAM)
+    with batch.lock() as log, Full(1) as engine:
+        ending = Conductor(batch, log, engine, means, field.heard, {}).conduct(jobs)
+    assert (ending.end, field.heard.began_) == (End.PAUSED, [])
+    assert "disk is full" in ending.message
+    assert by_name(field.carry_out())["one"].status == "win"
+    assert field.starts("one") == ["optimize"]
 
 
 def test_a_disk_that_is_full_where_the_batch_writes_its_own_log_pauses_it_and_loses_no_run(field: Field) -> None:
