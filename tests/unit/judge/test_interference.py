@@ -65,7 +65,8 @@ for _ in range(60): y = torch.relu(x) * 2
 for process in self.busy: os.kill(process.pid, signal.SIGCONT)
 return y"""
     source = model_new(body, head="import os, signal, subprocess", init="self.busy = []")
-    assert judge(source, command="profile").report.status == "slower"
+    # Its own processes hold its answers up, and so the judge's clock may say more than twice what it claims.
+    assert judge(source, command="profile").report.status in ("slower", "tampering")
 
 
 def test_the_others_of_the_judge_can_be_neither_read_nor_reached(judge: Judge) -> None:

@@ -41,8 +41,7 @@ ROWS = (
         "a slow one that forges the worker's clock",
         "46",
         model_new("for _ in range(100): y = torch.relu(x) * 2\nreturn y", head=FORGED),
-        ("slower",),
-        noted="disagreed",
+        ("tampering", "slower"),  # where load blurs both of the judge's clocks these count, and nothing more is said
         off=("clock",),
         command="verdict",
     ),

@@ -38,7 +38,6 @@ def is_as_expected(warm: Warm, row: Row) -> None:
     judged = _tried(warm, row, "", row.statuses, again=row.needs_timing and "slower" in row.statuses)
     assert judged.report.status in row.statuses, judged.report
     assert row.said in judged.report.reason
-    assert any(row.noted in note for note in judged.report.notes) or not row.noted
     assert ("[PASS]" if judged.report.passed else "[FAIL]") in judged.stdout
     assert judged.code == (0 if judged.report.passed else 1)
 

@@ -30,8 +30,6 @@ class Row:
     """What the judge may say."""
     said: str = ""
     """Part of its reason."""
-    noted: str = ""
-    """Part of one of its notes."""
     off: tuple[str, ...] = ()
     """Of `Defences`, what has to be off for it to be accepted: all that one entry joins by "+"; one entry is enough."""
     plain: tuple[Target, ...] = ()
