@@ -220,7 +220,6 @@ class Timer:
         self._checker.check_previous()
         self._checker.land(values=True, where=TIMED_CALL)
         if self._workers.turns is not None:
-            time.sleep(SETTLE_S)  # a thread that is stopped in its loop goes on in it when the next call wants its core
             self._workers.turns.stop_submission()
 
     def idle_turn(self) -> int:
