@@ -4,7 +4,6 @@ Runs in the reference worker, never beside a timed call. What is measured on a b
 """
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from cuda_agent_judge.machine_cache import MachineCache
+from cuda_agent_judge.output import write_whole
 from cuda_agent_judge.roofline import Ceilings, MemoryRate
 
 _CPU_SIZES = (1 << 20, 16 << 20, 96 << 20)
@@ -38,10 +38,7 @@ def ceilings(target: str, cache_dir: Path, *, again: bool = False, cache: Machin
     found = measure(target) if kept is None else measure(target).with_best_of(kept)
     if cache is not None:
         cache.note_of_device({key: found.to_json()})
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    replacement = file.with_name(f"{file.name}.{os.getpid()}")
-    replacement.write_text(json.dumps({key: found.to_json()}))
-    replacement.replace(file)
+    write_whole(file, json.dumps({key: found.to_json()}).encode())
     return found
 
 

@@ -57,7 +57,7 @@ def check_file(path: Path) -> None:
         raise Untrusted(f"{str(path)!r} is not a plain file of this user alone")
 
 
-def check_folder(path: Path) -> os.stat_result:
+def check_folder(path: Path) -> None:
     """See that it is a folder that only this user may write to.
 
     Raises:
@@ -66,7 +66,6 @@ def check_folder(path: Path) -> os.stat_result:
     about = os.lstat(path)
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
         raise Untrusted(f"{str(path)!r} is not a folder of this user alone")
-    return about
 
 
 def copy_tree(source: Path, into: Path, limit_bytes: int) -> None:

@@ -13,7 +13,7 @@ from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
 HOME = Path(__file__).resolve().parents[3] / "sandbox_image"
-WEAKENED = Path(__file__).resolve().parent / "weakened.py"
+FORKING = Path(__file__).resolve().parent / "forking.py"
 
 SCALE = """
 import torch
@@ -83,16 +83,32 @@ def invoke(
     if defences is None:
         line = [sys.executable, "-I", str(HOME), command, "--session", str(session), "--workspace", str(workspace)]
         line += ["--report", str(report), "--nonce", nonce, *options]
-        environ = None
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        code, stdout, stderr = done.returncode, done.stdout, done.stderr
     else:
-        line = [sys.executable, "-I", "-B", str(WEAKENED), str(HOME), json.dumps(defences), command]
-        line += [str(session), str(workspace), str(report), nonce]
-        environ = environment.clean(dict(os.environ))
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environ)
-    assert report.exists(), f"no report; exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        target = json.loads((session / "session.json").read_text()).get("target", "cpu")
+        request: dict[str, Any] = {
+            "session": str(session),
+            "workspace": str(workspace),
+            "report": str(report),
+            "nonce": nonce,
+        }
+        request |= {"command": command, "final": False, "plain": False, "defences": defences}
+        code, stdout, stderr = _forked(target, request)
+    assert report.exists(), f"no report; exit code {code}\n{stdout}\n{stderr}"
     read = Report.from_json(report.read_text())
     assert read.nonce == nonce
-    return Answer(read, done.returncode, done.stdout, done.stderr)
+    return Answer(read, code, stdout, stderr)
+
+
+def _forked(target: str, request: dict[str, Any]) -> tuple[int, str, str]:
+    """Have a request carried out by a process that can do what no option of the judge can."""
+    line = [sys.executable, "-I", "-B", str(FORKING), target, str(HOME)]
+    environ, asked = environment.clean(dict(os.environ)), json.dumps(request) + "\n"
+    done = subprocess.run(line, input=asked, capture_output=True, text=True, check=False, env=environ)
+    assert done.stdout, f"no answer; exit code {done.returncode}\n{done.stderr}"
+    told = json.loads(done.stdout)
+    return told["code"], told["stdout"], told["stderr"]
 
 
 def model_new(forward: str, *, head: str = "", init: str = "pass") -> str:
