@@ -38,9 +38,9 @@ check: .venv/.dev .venv-sandbox/.dev ## formatting, lint, types, import directio
 	.venv/bin/lint-imports
 
 test: .venv/.dev .venv-sandbox/.dev ## all tests that this machine can run
-	.venv/bin/python -m pytest --ignore tests/unit/judge --ignore tests/gpu
-	$(SANDBOX_PYTHON) -m pytest tests/unit/judge
-	$(SANDBOX_PYTHON) -m pytest tests/gpu
+	sh scripts/pytest.sh .venv/bin/python --ignore tests/unit/judge --ignore tests/gpu
+	sh scripts/pytest.sh $(SANDBOX_PYTHON) tests/unit/judge
+	sh scripts/pytest.sh $(SANDBOX_PYTHON) tests/gpu
 
 test-docker: .venv/.dev ## the tests that need a Docker engine; starts one and builds the image where needed
 	sh scripts/test_docker.sh

@@ -106,4 +106,4 @@ if ! .venv/bin/python -m cuda_agent image build --tag "$image" --base "$base" --
 fi
 tail -n 1 "$scratch/build.log"
 .venv/bin/python -m cuda_agent image check --tag "$image"
-.venv/bin/python -m pytest -m docker tests/contract tests/integration "$@"
+sh scripts/pytest.sh .venv/bin/python -m docker tests/contract tests/integration "$@"
