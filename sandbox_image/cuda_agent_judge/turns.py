@@ -10,6 +10,7 @@ import signal
 import time
 from pathlib import Path
 
+from cuda_agent_judge import cores
 from cuda_agent_judge.process_tree import descendants, state_of
 
 _SWEEPS = 50
@@ -32,6 +33,8 @@ class Turns:
         self._known: list[int] = []
         """What the last sweep found, the candidate worker first."""
         self._scheduled = scheduling(reference)
+        self._reference_stopped = False
+        self._masks: cores.Masks = {}
 
     def stop_candidate(self) -> None:
         """Stop the candidate worker and what is known to come from it, and see that the worker stands still."""
@@ -56,11 +59,17 @@ class Turns:
             self._stopped += new
         self._known = found
 
+    def place(self, *, submission: bool) -> None:
+        """Where a worker stands still, have its threads wake on different cores."""
+        if self._stopped if submission else self._reference_stopped:
+            self._masks = cores.spread(self._candidate if submission else self._reference)
+
     def wake_submission(self) -> None:
         """Let all of them run again."""
         stopped, self._stopped = self._stopped, []
         for pid in stopped:
             _send(pid, signal.SIGCONT)
+        self._unbind()
 
     def stop_reference(self) -> None:
         """Stop the reference worker.
@@ -71,10 +80,18 @@ class Turns:
         if not scheduling(self._reference) <= self._scheduled:
             raise Meddled("the submission changed the priority or the cores of the process it is compared with")
         _send(self._reference, signal.SIGSTOP)
+        self._reference_stopped = True
 
     def wake_reference(self) -> None:
         """Let it run again."""
         _send(self._reference, signal.SIGCONT)
+        self._reference_stopped = False
+        self._unbind()
+
+    def _unbind(self) -> None:
+        """Once they are awake and each has its place."""
+        masks, self._masks = self._masks, {}
+        cores.restore(masks)
 
     def waited_ns(self, *, submission: bool) -> dict[str, int]:
         """How long each of a worker's threads has stood in line for a core; nothing where that is not counted."""

@@ -123,6 +123,8 @@ class Workers:
     def go(self, body: dict[str, Any], *, submission: bool, calls: int = 1) -> tuple[dict[str, Any], int]:
         """Order calls of one side, which may stand still until then; returns its answer and the wall time in ns."""
         began = 0
+        if self.turns is not None:
+            self.turns.place(submission=submission)
 
         def sent() -> None:
             nonlocal began

@@ -1,0 +1,58 @@
+"""The threads of a process that stands still wake on different cores.
+
+SIGCONT wakes all threads of a process at once, those too that then go on sleeping. On few cores the kernel often puts
+them in line on one, where they wait 1 to 3 ms for each other though another core is idle: longer than many a call.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+Masks = dict[int, set[int]]
+"""On which cores each thread may run; 0 is the caller."""
+
+
+def spread(pid: int) -> Masks:
+    """Bind all threads but the main one to cores that this one did not run on last, and the caller with them.
+
+    The process has to stand still. The main thread is not bound: those that it starts would be so too. With nobody else
+    on its core it stays there. Returns what all were allowed, for `restore`.
+    """
+    masks, own = allowed(pid), _last_core(pid)
+    for place, (thread, mask) in enumerate(sorted(masks.items())):
+        others = sorted(mask - {own})
+        if thread != pid and others:
+            _bind(thread, {others[place % len(others)]})
+    mine = os.sched_getaffinity(0)
+    if mine - {own}:
+        _bind(0, mine - {own})
+    return masks | {0: mine}
+
+
+def restore(masks: Masks) -> None:
+    """Let each thread run where it was allowed to."""
+    for thread, mask in masks.items():
+        _bind(thread, mask)
+
+
+def allowed(pid: int) -> Masks:
+    """Where each thread of a process may run; nothing for threads that are gone or not to be asked."""
+    masks: Masks = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                masks[int(name)] = os.sched_getaffinity(int(name))
+    return masks
+
+
+def _last_core(pid: int) -> int:
+    """The core on which the main thread ran last; -1 where that is not told."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[36])
+    return -1
+
+
+def _bind(thread: int, mask: set[int]) -> None:
+    # A thread may be gone, and a judge in another user's container may not be allowed to.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(thread, mask)
