@@ -88,7 +88,8 @@ class Warm:
         library = ""
         if row.kernels:
             self.judge(row)
-            library = str(self._session(row) / "build" / "loop" / "cuda_extension.so")
+            built = self._session(row).glob("build/loop/lib/*/cuda_extension.so")
+            library = str(max(built, key=lambda path: path.stat().st_mtime_ns))
         self._lay_out(row)
         said: dict[str, Any] = {}
         request = {"plain": True, "target": self._target, "library": library, "limit_s": limit_s}
