@@ -10,7 +10,7 @@ import torch
 from cuda_agent_judge.cudart import CudaFault
 
 _NO_MORE = ("out of memory", "ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
-"""The runtime says the first where it has no room to load a kernel, libraries the rest where they make their handles."""
+"""The runtime says the first where there is no room to load a kernel, libraries the rest where they make handles."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
