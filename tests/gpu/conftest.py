@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from judging import Answer, Bench, invoke
+from judging import Answer, Bench, Forking, invoke
 
 Judge = Callable[..., Answer]
 
@@ -26,11 +26,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("gpu"))
+    root = tmp_path_factory.mktemp("gpu")
+    return Bench(root, builds=root / "builds")
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    """A judge takes seconds to import torch: here they all are forked from one process that has."""
+    with Forking("cuda") as found:
+        yield found
 
 
 @pytest.fixture
-def judge(bench: Bench, tmp_path: Path) -> Judge:
+def judge(bench: Bench, forking: Forking, tmp_path: Path) -> Judge:
     """Judge a submission with these kernels against `operator` on the GPU."""
 
     def run(
@@ -50,6 +58,6 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
         (workspace / "model_new.py").write_text(submission)
         for name, text in kernels.items():
             (workspace / "kernels" / name).write_text(text)
-        return invoke(session, workspace, command, tmp_path / "report.json", options, defences)
+        return invoke(session, workspace, command, tmp_path / "report.json", options, defences, forking)
 
     return run

@@ -54,7 +54,7 @@ class Warm:
     def __init__(self, root: Path, target: Target) -> None:
         self._root = root
         self._target = target
-        self._bench = Bench(root)
+        self._bench = Bench(root, builds=root / "builds")
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
         self._temporary = tempfile.TemporaryDirectory(prefix="suite-", ignore_cleanup_errors=True)
@@ -89,7 +89,7 @@ class Warm:
         if row.kernels:
             self.judge(row)
             built = self._session(row).glob("build/loop/lib/*/cuda_extension.so")
-            library = str(max(built, key=lambda path: path.stat().st_mtime_ns))
+            library = str(max(built, key=lambda path: path.parent.stat().st_mtime_ns))
         self._lay_out(row)
         said: dict[str, Any] = {}
         request = {"plain": True, "target": self._target, "library": library, "limit_s": limit_s}
