@@ -51,10 +51,12 @@ class Looked:
 class Warm:
     """Keeps the warm process and the sessions; a context manager."""
 
-    def __init__(self, root: Path, target: Target) -> None:
+    def __init__(self, root: Path, target: Target, shared: Path | None = None) -> None:
+        """Several at work at once have a folder `shared`, for the judge's locks and for what they build."""
         self._root = root
         self._target = target
-        self._bench = Bench(root, builds=root / "builds")
+        self._locks = {} if shared is None else {"locks": str(shared / "locks")}
+        self._bench = Bench(root, builds=(shared or root) / "builds")
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
         self._temporary = tempfile.TemporaryDirectory(prefix="suite-", ignore_cleanup_errors=True)
@@ -103,7 +105,8 @@ class Warm:
             return Looked(False, 0.0, output)
 
     def _session(self, row: Row) -> Path:
-        return self._bench.session(row.operator_for(self._target), row.settings_for(self._target))
+        settings = row.settings_for(self._target) | self._locks
+        return self._bench.session(row.operator_for(self._target), settings)
 
     @property
     def _workspace(self) -> Path:
