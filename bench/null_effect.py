@@ -168,8 +168,8 @@ def prepared(place: Path, source: str, target: str) -> Path:
     for part in ("session/operator", "workspace/kernels", "compiled"):
         (place / part).mkdir(parents=True)
     (place / "compiled").chmod(0o1777)  # the submission has a uid of its own
-    locks = place.parent / "locks"
-    locks.mkdir(mode=0o700, exist_ok=True)
+    locks = Path(os.environ.get("CUDA_AGENT_LOCKS") or place.parent / "locks")
+    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = {"target": target, "libraries": "any", "call_timeout_s": 300, "locks": str(locks)}
     (place / "session/session.json").write_text(json.dumps(settings), encoding="utf-8")
     (place / "session/operator/model.py").write_text(source, encoding="utf-8")

@@ -94,7 +94,7 @@ class Work:
         """Judge in new folders below this one, in so many processes."""
         if fewest(tasks, self._begun, self._seeds) is None:
             return
-        (folder / "locks").mkdir(parents=True, mode=0o700)
+        (folder / "locks").mkdir(parents=True, mode=0o700)  # unless $CUDA_AGENT_LOCKS names those of the machine
         with ThreadPoolExecutor(workers) as pool:
             for ended in [pool.submit(self._judge, tasks, folder, number) for number in range(workers)]:
                 ended.result()

@@ -1,6 +1,7 @@
 """Sessions of the `cuda` target, judged by the real judge on a real GPU."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from judging import Answer, Bench, Forking, invoke
+from judging import LOCKS, Answer, Bench, Forking, invoke
 
 Judge = Callable[..., Answer]
 
@@ -51,7 +52,8 @@ def judge(bench: Bench, forking: Forking, tmp_path: Path) -> Judge:
         defences: dict[str, Any] | None = None,
         **settings: Any,
     ) -> Answer:
-        given = {"target": "cuda", "precision": "tf32", "libraries": "vendor"} | settings
+        locks = {"locks": os.environ[LOCKS]} if LOCKS in os.environ else {}
+        given = {"target": "cuda", "precision": "tf32", "libraries": "vendor"} | locks | settings
         session = bench.session(operator, json.loads(json.dumps(given)))
         workspace = tmp_path / "workspace"
         (workspace / "kernels").mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,8 @@ from typing import Any
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
+LOCKS = "CUDA_AGENT_LOCKS"
+"""The environment's name for the machine's locks, by which tests and measurements at once keep a GPU apart."""
 HOME = Path(__file__).resolve().parents[3] / "sandbox_image"
 FORKING = Path(__file__).resolve().parent / "forking.py"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judging import HOME, Bench
+from judging import HOME, LOCKS, Bench
 
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
@@ -55,7 +55,8 @@ class Warm:
         """Several at work at once have a folder `shared`, for the judge's locks and for what they build."""
         self._root = root
         self._target = target
-        self._locks = {} if shared is None else {"locks": str(shared / "locks")}
+        locks = os.environ.get(LOCKS) or (str(shared / "locks") if shared is not None else "")
+        self._locks = {"locks": locks} if locks else {}
         self._bench = Bench(root, builds=(shared or root) / "builds")
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
