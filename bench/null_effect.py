@@ -1,14 +1,15 @@
 """What a final verdict says where nothing has changed, or a known thing.
 
-    python -m bench.null_effect --target cpu|cuda [--repeats N] [--limit-s S] [--append FILE] [--operators FOLDER]
+    python -m bench.null_effect --target cpu|cuda [--repeats N] [--limit-s S] [--workers N] [--append FILE] [...]
     python -m bench.null_effect --summary FILE
 
 The submission computes what the baseline does, by torch.compile too: neither is faster (`same`). In `gain` each call
 of the baseline is drawn out by 8 % of its own time, in `loss` each call of the submission by 5 %. Every judgement is a
 final verdict in fresh processes. Its line of JSON is appended to FILE, so that several runs add up, also such that run
 at the same time on a GPU each (CUDA_VISIBLE_DEVICES): what has the fewest lines comes first. FOLDER holds operators as
-NAME.py in place of the ten of bench/null_operators.py. Where `python` has no torch, CUDA_AGENT_PYTHON names the
-sandbox's.
+NAME.py in place of the ten of bench/null_operators.py. With --workers so many are under way at once, each of another
+operator: one compiles while another is timed, and the judge's own locks keep what is timed apart. Where `python` has no
+torch, CUDA_AGENT_PYTHON names the sandbox's.
 """
 
 import argparse
@@ -20,9 +21,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -53,6 +56,7 @@ def main() -> int:
         "--repeats", type=int, default=1, help="judgements of each operator and kind, earlier ones counted"
     )
     parser.add_argument("--limit-s", type=float, default=math.inf, help="no judgement is begun after so many seconds")
+    parser.add_argument("--workers", type=int, default=1, help="judgements under way at once")
     parser.add_argument("--append", type=Path, default=Path("null_effect.jsonl"))
     parser.add_argument("--operators", type=Path, help="a folder of NAME.py")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="operators to take, instead of all")
@@ -63,22 +67,74 @@ def main() -> int:
         print(summary([line for path in options.summary for line in read(path)]))
         return 0
     end = time.monotonic() + options.limit_s
-    sources = chosen(options)
-    with tempfile.TemporaryDirectory(prefix="null-effect-") as folder, Judged() as judged:
+    work = Work(options.append, options.target, chosen(options), options.kinds, options.repeats, end)
+    with tempfile.TemporaryDirectory(prefix="null-effect-") as folder:
         Path(folder).chmod(0o755)
-        while time.monotonic() < end:
-            done = [line for line in read(options.append) if line["target"] == options.target]
-            next_one = fewest(done, sources, options.kinds, options.repeats)
-            if next_one is None:
-                break
-            name, kind = next_one
-            place = prepared(Path(folder) / name, sources[name], options.target)
-            about = {"operator": name, "kind": kind, "target": options.target, "commit": commit()}
-            line = judged.line(place, kind, about)
-            with options.append.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
-            print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
+        with ThreadPoolExecutor(options.workers) as pool:
+            for ended in [pool.submit(judge_on, work, Path(folder)) for _ in range(options.workers)]:
+                ended.result()
     return 0
+
+
+class Work:
+    """What is left to judge. Several may take from it at once, each another operator, whose folder it has alone."""
+
+    def __init__(
+        self,
+        file: Path,
+        target: str,
+        sources: Mapping[str, str],
+        kinds: Sequence[str],
+        repeats: int,
+        end: float = math.inf,
+    ) -> None:
+        """Lines are appended to `file`; nothing is begun after `end` (time.monotonic)."""
+        self.target = target
+        self.sources = sources
+        self._file = file
+        self._kinds = kinds
+        self._repeats = repeats
+        self._end = end
+        self._busy: set[str] = set()
+        self._changed = threading.Condition()
+
+    def take(self) -> tuple[str, str] | None:
+        """The next operator and kind, None where nothing more is to be begun; waits where all that is left is busy."""
+        with self._changed:
+            while time.monotonic() < self._end:
+                done = [line for line in read(self._file) if line["target"] == self.target]
+                if found := fewest(done, self.sources, self._kinds, self._repeats, self._busy):
+                    self._busy.add(found[0])
+                    return found
+                if not fewest(done, self.sources, self._kinds, self._repeats):
+                    return None
+                self._changed.wait()
+        return None
+
+    def give(self, name: str, line: Line | None) -> None:
+        """Keep what came of an operator; without a line nothing more is begun."""
+        with self._changed:
+            if line is None:
+                self._end = -math.inf
+            else:
+                with self._file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(line) + "\n")
+            self._busy.discard(name)
+            self._changed.notify_all()
+
+
+def judge_on(work: Work, folder: Path) -> None:
+    """Judge, one after the other, until nothing is left."""
+    with Judged() as judged:
+        while (found := work.take()) is not None:
+            (name, kind), line = found, None
+            try:
+                place = prepared(folder / name, work.sources[name], work.target)
+                about = {"operator": name, "kind": kind, "target": work.target, "commit": commit()}
+                line = judged.line(place, kind, about)
+                print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
+            finally:
+                work.give(name, line)
 
 
 def chosen(options: argparse.Namespace) -> dict[str, str]:
@@ -95,10 +151,12 @@ def read(path: Path) -> list[Line]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def fewest(done: Sequence[Line], names: Iterable[str], kinds: Sequence[str], repeats: int) -> tuple[str, str] | None:
-    """What was judged the least, None where all was judged often enough."""
+def fewest(
+    done: Sequence[Line], names: Iterable[str], kinds: Sequence[str], repeats: int, busy: Container[str] = ()
+) -> tuple[str, str] | None:
+    """What was judged the least of what is not busy, None where all of that was judged often enough."""
     counts = Counter((line["operator"], line["kind"]) for line in done)
-    pairs = [(name, kind) for name in names for kind in kinds if counts[name, kind] < repeats]
+    pairs = [(name, kind) for name in names if name not in busy for kind in kinds if counts[name, kind] < repeats]
     random.shuffle(pairs)  # who runs at the same time takes another one
     return min(pairs, key=lambda pair: counts[pair], default=None)
 
@@ -110,7 +168,9 @@ def prepared(place: Path, source: str, target: str) -> Path:
     for part in ("session/operator", "workspace/kernels", "compiled"):
         (place / part).mkdir(parents=True)
     (place / "compiled").chmod(0o1777)  # the submission has a uid of its own
-    settings = {"target": target, "libraries": "any", "call_timeout_s": 300}
+    locks = Path(os.environ.get("CUDA_AGENT_LOCKS") or place.parent / "locks")
+    locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = {"target": target, "libraries": "any", "call_timeout_s": 300, "locks": str(locks)}
     (place / "session/session.json").write_text(json.dumps(settings), encoding="utf-8")
     (place / "session/operator/model.py").write_text(source, encoding="utf-8")
     model_new = submission(source, str(place / "compiled"))

@@ -23,6 +23,9 @@ for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
     os.environ[name] = {cache!r}
 
 {operator}
+if torch.cuda.is_available():
+    # Seconds, in which the judge lends the GPU to others: for that it takes a submission that speaks of cpp_extension.
+    import torch._inductor.compile_fx
 
 class ModelNew(Model):
     def __init__(self, *args, **kwargs):
@@ -46,18 +49,18 @@ _FORMS: dict[str, tuple[str, str, str]] = {
     "max_over_dimension": ("x", "x.max(dim=1).values", _ONE),
 }
 _SHAPES: Mapping[Target, Mapping[str, tuple[int, ...]]] = {
-    # About 0.04 to 3 ms on an H200.
+    # About 0.04 to 3 ms on an H200, and small enough for several judgements to share its memory.
     "cuda": {
         "elementwise_chain": (8192, 8192),
         "row_scaling": (4096, 4096),
         "softmax": (4096, 16384),
         "layer_norm": (16384, 4096),
-        "row_sum": (65536, 8192),
+        "row_sum": (32768, 8192),
         "matmul": (8192, 8192),
         "transpose_add": (4096, 4096),
-        "gelu": (16384, 32768),
+        "gelu": (8192, 32768),
         "cross_entropy": (32768, 4096),
-        "max_over_dimension": (64, 4096, 4096),
+        "max_over_dimension": (32, 4096, 2048),
     },
     # About 0.5 to 6 ms on two cores.
     "cpu": {

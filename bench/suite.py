@@ -1,11 +1,12 @@
 """Judge every cheat and every honest submission of the suite many times, each time on new seeds.
 
-    SANDBOX_PYTHON -m bench.suite --target cpu --seeds 10 --append FILE [--limit-s 600] [--weakened]
+    SANDBOX_PYTHON -m bench.suite --target cpu --seeds 10 --append FILE [--limit-s 600] [--weakened] [--workers N]
     SANDBOX_PYTHON -m bench.suite --summary FILE
 
 It runs with the sandbox's Python, which has torch, from the root of a checkout. Each judgement appends one line of
 JSON to FILE; runs add up, and rows that have the fewest lines are judged first. With --weakened cheats are judged
-without the defences that find them as well. Exit code 1 when a cheat was accepted, an honest submission refused, or a
+without the defences that find them as well. With --workers so many judgements are under way at once, and the judge's
+own locks keep what runs on the device apart. Exit code 1 when a cheat was accepted, an honest submission refused, or a
 judgement came to no report.
 """
 
@@ -14,9 +15,11 @@ import importlib.util
 import json
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,6 +48,7 @@ def main() -> int:
     parser.add_argument("--rows", default="", metavar="TEXT", help="only rows whose name holds this")
     parser.add_argument("--weakened", action="store_true", help="cheats without what finds them, too")
     parser.add_argument("--limit-s", type=float, default=float("inf"), help="begin no judgement after so many seconds")
+    parser.add_argument("--workers", type=int, default=1, help="judgements under way at once")
     parser.add_argument("--append", type=Path, metavar="FILE")
     parser.add_argument("--summary", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -62,29 +66,61 @@ def main() -> int:
     tasks = [(row, "") for row in rows]
     if options.weakened:
         tasks += [(row, off) for row in rows for off in row.off]
-    end = time.monotonic() + options.limit_s
-    return 1 if sum(run(tasks, options.target, options.seeds, end, options.append)) else 0
+    work = Work(options.append, options.target, options.seeds, time.monotonic() + options.limit_s)
+    with tempfile.TemporaryDirectory(prefix="cuda-agent-suite-") as folder:
+        Path(folder).chmod(0o755)
+        work.carry_out([task for task in tasks if not task[0].alone], Path(folder, "together"), options.workers)
+        work.carry_out([task for task in tasks if task[0].alone], Path(folder, "alone"), 1)
+    if work.is_late:
+        print("time is up; the next run goes on with the rows that have the fewest judgements", file=sys.stderr)
+    return 1 if work.wrong else 0
 
 
-def run(tasks: list[Task], target: Target, seeds: int, end: float, file: Path) -> Iterator[bool]:
-    """Judge until all is done or time is up; says of each judgement whether it was wrong."""
-    done = Counter((line["row"], line["off"]) for line in read(file) if line["target"] == target)
-    with tempfile.TemporaryDirectory(prefix="cuda-agent-suite-") as folder, Warm(Path(folder), target) as warm:
-        while task := fewest(tasks, done, seeds):
-            if time.monotonic() > end:
-                print("time is up; the next run goes on with the rows that have the fewest judgements", file=sys.stderr)
-                return
-            row, off = task
-            done[row.name, off] += 1
-            line = judged(warm, row, off) | {"target": target}
-            with file.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
-            if is_wrong(row, line):
-                print(f"{called(row.name, off)}: {line['status']} ({line['reason']})", file=sys.stderr)
-            yield is_wrong(row, line)
+class Work:
+    """What is judged, by several at once, until all was judged often enough or time is up."""
+
+    def __init__(self, file: Path, target: Target, seeds: int, end: float) -> None:
+        """Lines are appended to `file`, earlier ones counted; nothing is begun after `end` (time.monotonic)."""
+        self._file = file
+        self._target = target
+        self._seeds = seeds
+        self._end = end
+        self._begun = Counter((line["row"], line["off"]) for line in read(file) if line["target"] == target)
+        self._lock = threading.Lock()
+        self.wrong = 0
+        self.is_late = False
+
+    def carry_out(self, tasks: Sequence[Task], folder: Path, workers: int) -> None:
+        """Judge in new folders below this one, in so many processes."""
+        if fewest(tasks, self._begun, self._seeds) is None:
+            return
+        (folder / "locks").mkdir(parents=True, mode=0o700)  # unless $CUDA_AGENT_LOCKS names those of the machine
+        with ThreadPoolExecutor(workers) as pool:
+            for ended in [pool.submit(self._judge, tasks, folder, number) for number in range(workers)]:
+                ended.result()
+
+    def _judge(self, tasks: Sequence[Task], shared: Path, number: int) -> None:
+        (root := shared / f"{number}").mkdir()
+        with Warm(root, self._target, shared) as warm:
+            for row, off in iter(lambda: self._take(tasks), None):
+                line = judged(warm, row, off) | {"target": self._target}
+                with self._lock, self._file.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(line) + "\n")
+                    self.wrong += is_wrong(row, line)
+                if is_wrong(row, line):
+                    print(f"{called(row.name, off)}: {line['status']} ({line['reason']})", file=sys.stderr)
+
+    def _take(self, tasks: Sequence[Task]) -> Task | None:
+        with self._lock:
+            task = fewest(tasks, self._begun, self._seeds)
+            self.is_late = self.is_late or (task is not None and time.monotonic() > self._end)
+            if task is None or self.is_late:
+                return None
+            self._begun[task[0].name, task[1]] += 1
+            return task
 
 
-def fewest(tasks: list[Task], done: Counter[tuple[str, str]], seeds: int) -> Task | None:
+def fewest(tasks: Sequence[Task], done: Counter[tuple[str, str]], seeds: int) -> Task | None:
     """What was judged the least, None where all was judged often enough."""
     left = [(row, off) for row, off in tasks if done[row.name, off] < seeds]
     return min(left, key=lambda task: done[task[0].name, task[1]], default=None)

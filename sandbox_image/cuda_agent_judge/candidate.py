@@ -208,10 +208,10 @@ class Candidate:
 
     def _let_zones_go(self) -> None:
         """Give back what lay between guard bands and nobody has any more: others need the room."""
-        if self._zones is not None:
-            self._zones.let_go()
-            if self._cudart is not None:
-                torch.cuda.empty_cache()
+        gone = self._zones is not None and self._zones.let_go()
+        if gone and self._cudart is not None:
+            # Only then: a timed call whose memory had to be asked for anew would be slower for it.
+            torch.cuda.empty_cache()
 
     def _finish(self) -> None:
         """See that what was copied is there before the other side looks."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from cuda_agent_judge.gpu import driver_version
 from cuda_agent_judge.machine_cache import MachineCache
 from cuda_agent_judge.output import write_whole
 from cuda_agent_judge.roofline import Ceilings, MemoryRate
@@ -65,8 +66,7 @@ def measure(target: str) -> Ceilings:
 def _key(target: str) -> str:
     if target == "cpu":
         return f"cpu, {torch.get_num_threads()} threads, torch {torch.__version__}"
-    driver = getattr(torch._C, "_cuda_getDriverVersion", int)()
-    return f"{torch.cuda.get_device_name(0)}, driver {driver}, torch {torch.__version__}"
+    return f"{torch.cuda.get_device_name(0)}, driver {driver_version()}, torch {torch.__version__}"
 
 
 def _measure_cpu() -> Ceilings:

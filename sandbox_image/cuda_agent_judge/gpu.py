@@ -1,5 +1,6 @@
 """Which GPU this process and its children see first, by its UUID, without making a context on it."""
 
+import contextlib
 import ctypes
 import re
 import uuid
@@ -29,6 +30,14 @@ def named(value: object) -> str:
 def same(one: str, other: str) -> bool:
     """Say whether two UUIDs are of one device; of an unknown one that is taken to be so."""
     return not one or not other or one[4:].lower() == other[4:].lower()
+
+
+def driver_version() -> int:
+    """The newest CUDA that the driver knows, as it numbers them (13000); 0 where there is none."""
+    number = ctypes.c_int(0)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    return number.value
 
 
 def _first_of_driver() -> str:

@@ -11,6 +11,7 @@ from cuda_agent_judge.candidate import Candidate, fault_of
 from cuda_agent_judge.cudart import CudaFault, Cudart
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.isolation import Identity, be_seen, drop_to, gain_nothing, move_into
+from cuda_agent_judge.memory import is_out_of_memory
 from cuda_agent_judge.operator import OperatorFault
 from cuda_agent_judge.protocol import Channel, Kind, PeerLost
 from cuda_agent_judge.reference import Reference
@@ -47,7 +48,9 @@ def answer_judge(reference: Reference, channel: Channel) -> bool:
                 sound = False
                 channel.send(Kind.FAULT, {"sentence": str(error)})
                 continue
-            except torch.OutOfMemoryError:
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
                 # Nothing is said against the submission: the reference and its comparison need the room.
                 sound = False
                 channel.send(Kind.FAULT, {"sentence": _NO_ROOM})

@@ -1,4 +1,4 @@
-"""Peak memory of one call: device memory on `cuda`, the resident set on `cpu`."""
+"""Memory of the device or the process: the peak of one call, and errors that say that there is no more."""
 
 import contextlib
 from collections.abc import Callable
@@ -6,6 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from cuda_agent_judge.cudart import CudaFault
+
+_NO_MORE = ("out of memory", "ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+"""The runtime says the first where there is no room to load a kernel, libraries the rest where they make handles."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out; PyTorch has a type of its own for its own allocations alone."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError | CudaFault) and any(word in str(error) for word in _NO_MORE)
 
 
 def peak_of(call: Callable[[], Any], target: str) -> int:

@@ -8,8 +8,14 @@ from pathlib import Path
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and has not ended yet; one that nobody has waited for holds nothing any more."""
-    return state_of(pid) not in (b"", b"Z", b"X")
+    """Whether a process is there and has not ended yet; one that nobody has waited for holds nothing any more.
+
+    Its first thread may have ended before the others, of which CUDA starts several, and these hold its memory.
+    """
+    try:
+        return state_of(pid) not in (b"", b"Z", b"X") or len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def end_process(pid: int, limit_s: float) -> None:

@@ -163,9 +163,11 @@ class RedZones:
         # What runs on past a tensor's end meets the bands before the next one as well.
         return sorted(self._found, key=lambda fault: not fault.behind)
 
-    def let_go(self) -> None:
-        """Give back the memory of tensors that nobody has any more."""
-        self._zones = [zone for zone in self._zones if zone.lives]
+    def let_go(self) -> bool:
+        """Give back the memory of tensors that nobody has any more; says whether there was any."""
+        kept = [zone for zone in self._zones if zone.lives]
+        gone, self._zones = len(self._zones) - len(kept), kept
+        return gone > 0
 
     def _bare(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
         like = next((arg for arg in args if isinstance(arg, _Tensor)), None)

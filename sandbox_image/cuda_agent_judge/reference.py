@@ -4,7 +4,6 @@ It draws fresh inputs into the slot that the candidate worker reads and compares
 Expected values never leave this process. What depends on no submission stands from one judgement to the next.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import json
@@ -23,6 +22,7 @@ from cuda_agent_judge.battery import AUDITED, IN_LOOP, TIMED
 from cuda_agent_judge.cudart import Cudart
 from cuda_agent_judge.defences import ALL, Defences
 from cuda_agent_judge.lending import Lent
+from cuda_agent_judge.memory import is_out_of_memory
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.protocol import Kind
 from cuda_agent_judge.session import Session
@@ -75,8 +75,11 @@ class Reference:
         if kind in (Kind.GO, Kind.PROBE):
             return self._answer(kind, body)
         answer: dict[str, Any] | None = None
-        with contextlib.suppress(torch.OutOfMemoryError):
+        try:
             answer = self._answer(kind, body)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
         if answer is None:  # what the failed attempt made is gone by now
             torch.cuda.empty_cache()
             answer = self._answer(kind, body)

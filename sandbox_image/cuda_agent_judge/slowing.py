@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 _now_ns = time.perf_counter_ns
-_MEASURED_CYCLES = 2_000_000
+_MEASURED_CYCLES, _SPINS = 2_000_000, 20
+"""Of about a millisecond, the shortest of which counts: an idle GPU takes a while until its clock is up."""
 
 
 def slowed(call: Callable[..., Any], share: float, *, on_gpu: bool) -> Callable[..., Any]:
@@ -37,13 +38,15 @@ class _OnDevice:
         self._share = share
         self._stream = torch.cuda.current_stream()
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
-        self._took_ms = [self._time(lambda: torch.cuda._sleep(_MEASURED_CYCLES)) for _ in range(3)]  # type: ignore[no-untyped-call]
-        self._cycles_per_ms = _MEASURED_CYCLES / min(self._took_ms)
-        self._took_ms = []
+        self._cycles_per_ms = 0.0
+        self._took_ms: list[float] = []
         self._pending = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         start, end = self._events
+        if not self._cycles_per_ms:  # not before: while a submission is loaded the device may be another's
+            took_ms = min(self._time(lambda: torch.cuda._sleep(_MEASURED_CYCLES)) for _ in range(_SPINS))  # type: ignore[no-untyped-call]
+            self._cycles_per_ms = _MEASURED_CYCLES / took_ms
         if self._pending and end.query():  # type: ignore[no-untyped-call]  # calls in a row are still in line
             self._took_ms = [*self._took_ms[-8:], start.elapsed_time(end)]
         start.record(self._stream)

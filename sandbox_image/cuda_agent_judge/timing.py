@@ -22,7 +22,8 @@ from cuda_agent_judge.workers import Refused, Workers
 
 FORGED = (
     "the clock in the submission's process says less than half of what its calls take by the judge's clock, one by one "
-    "and queued in a row; leave the judge's modules and the clocks of Python and PyTorch as they are"
+    "and queued in a row: have the current stream wait for every other that you use, and leave the judge's modules and "
+    "the clocks of Python and PyTorch as they are"
 )
 SETTLE_S = 0.003
 """Idle OpenMP threads of the other worker spin about so long before they sleep."""

@@ -1,14 +1,15 @@
 """Sessions of the `cuda` target, judged by the real judge on a real GPU."""
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from judging import Answer, Bench, invoke
+from judging import LOCKS, Answer, Bench, Forking, invoke
 
 Judge = Callable[..., Answer]
 
@@ -26,11 +27,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("gpu"))
+    root = tmp_path_factory.mktemp("gpu")
+    return Bench(root, builds=root / "builds")
+
+
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    """A judge takes seconds to import torch: here they all are forked from one process that has."""
+    with Forking("cuda") as found:
+        yield found
 
 
 @pytest.fixture
-def judge(bench: Bench, tmp_path: Path) -> Judge:
+def judge(bench: Bench, forking: Forking, tmp_path: Path) -> Judge:
     """Judge a submission with these kernels against `operator` on the GPU."""
 
     def run(
@@ -43,13 +52,14 @@ def judge(bench: Bench, tmp_path: Path) -> Judge:
         defences: dict[str, Any] | None = None,
         **settings: Any,
     ) -> Answer:
-        given = {"target": "cuda", "precision": "tf32", "libraries": "vendor"} | settings
+        locks = {"locks": os.environ[LOCKS]} if LOCKS in os.environ else {}
+        given = {"target": "cuda", "precision": "tf32", "libraries": "vendor"} | locks | settings
         session = bench.session(operator, json.loads(json.dumps(given)))
         workspace = tmp_path / "workspace"
         (workspace / "kernels").mkdir(parents=True, exist_ok=True)
         (workspace / "model_new.py").write_text(submission)
         for name, text in kernels.items():
             (workspace / "kernels" / name).write_text(text)
-        return invoke(session, workspace, command, tmp_path / "report.json", options, defences)
+        return invoke(session, workspace, command, tmp_path / "report.json", options, defences, forking)
 
     return run

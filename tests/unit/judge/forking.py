@@ -68,7 +68,8 @@ def judge(request: dict[str, Any]) -> int:
     from cuda_agent_judge.session import load
 
     session, workspace = load(Path(request["session"])), Path(request["workspace"])
-    asked = Request(request["command"], session, workspace, final=request["final"], nonce=request["nonce"])
+    how = {name: request.get(name, False) for name in ("final", "baseline")}
+    asked = Request(request["command"], session, workspace, nonce=request["nonce"], **how)
     report = execute(asked, defences=Defences(**request["defences"]))
     output.write_report(Path(request["report"]), report)
     output.show(report, as_json=False)

@@ -1,5 +1,6 @@
 """Sessions and submissions as files, and the judge as the process it is."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
 
+LOCKS = "CUDA_AGENT_LOCKS"
+"""The environment's name for the machine's locks, by which tests and measurements at once keep a GPU apart."""
 HOME = Path(__file__).resolve().parents[3] / "sandbox_image"
 FORKING = Path(__file__).resolve().parent / "forking.py"
 
@@ -58,6 +61,8 @@ class Bench:
 
     root: Path
     sessions: dict[str, Path] = field(default_factory=dict)
+    builds: Path | None = None
+    """Where all sessions build, so that the kernels of several are compiled once; each has a folder of its own else."""
 
     def session(self, operator: str, settings: dict[str, Any]) -> Path:
         key = json.dumps([operator, settings], sort_keys=True)
@@ -66,6 +71,9 @@ class Bench:
             (path / "operator").mkdir(parents=True)
             (path / "operator" / "model.py").write_text(operator)
             (path / "session.json").write_text(json.dumps(settings))
+            if self.builds is not None:
+                self.builds.mkdir(exist_ok=True)
+                (path / "build").symlink_to(self.builds)
             self.sessions[key] = path
         return self.sessions[key]
 
@@ -77,10 +85,11 @@ def invoke(
     report: Path,
     options: tuple[str, ...] = (),
     defences: dict[str, Any] | None = None,
+    forking: "Forking | None" = None,
 ) -> Answer:
-    """Run the judge and read the report it wrote; with `defences` some of them are not as they should be."""
+    """Run the judge, anew or `forking`, and read the report it wrote; with `defences` some are not as they should."""
     nonce = "a nonce of the caller"
-    if defences is None:
+    if defences is None and forking is None:
         line = [sys.executable, "-I", str(HOME), command, "--session", str(session), "--workspace", str(workspace)]
         line += ["--report", str(report), "--nonce", nonce, *options]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -93,22 +102,44 @@ def invoke(
             "report": str(report),
             "nonce": nonce,
         }
-        request |= {"command": command, "final": False, "plain": False, "defences": defences}
-        code, stdout, stderr = _forked(target, request)
+        request |= {"command": command, "final": False, "baseline": "--baseline" in options}
+        request |= {"plain": False, "defences": defences or {}}
+        with contextlib.nullcontext(forking) if forking else Forking(target) as process:
+            code, stdout, stderr = process.ask(request)
     assert report.exists(), f"no report; exit code {code}\n{stdout}\n{stderr}"
     read = Report.from_json(report.read_text())
     assert read.nonce == nonce
     return Answer(read, code, stdout, stderr)
 
 
-def _forked(target: str, request: dict[str, Any]) -> tuple[int, str, str]:
-    """Have a request carried out by a process that can do what no option of the judge can."""
-    line = [sys.executable, "-I", "-B", str(FORKING), target, str(HOME)]
-    environ, asked = environment.clean(dict(os.environ)), json.dumps(request) + "\n"
-    done = subprocess.run(line, input=asked, capture_output=True, text=True, check=False, env=environ)
-    assert done.stdout, f"no answer; exit code {done.returncode}\n{done.stderr}"
-    told = json.loads(done.stdout)
-    return told["code"], told["stdout"], told["stderr"]
+class Forking:
+    """A process that has imported torch, forks one for each request and can do what no option of the judge can."""
+
+    def __init__(self, target: str) -> None:
+        line = [sys.executable, "-I", "-B", str(FORKING), target, str(HOME)]
+        pipe = subprocess.PIPE
+        environ = environment.clean(dict(os.environ))
+        self._process = subprocess.Popen(line, stdin=pipe, stdout=pipe, text=True, env=environ)
+
+    def __enter__(self) -> "Forking":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+
+    def ask(self, request: dict[str, Any]) -> tuple[int, str, str]:
+        """Have a request carried out; returns the exit code and what was printed."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        assert answer, f"no answer; exit code {self._process.wait()}"
+        told = json.loads(answer)
+        return told["code"], told["stdout"], told["stderr"]
 
 
 def model_new(forward: str, *, head: str = "", init: str = "pass") -> str:

@@ -1,13 +1,19 @@
 """What bench.null_effect judges, in which order, and the table that it makes of many judgements."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from bench.null_effect import KINDS, Judged, fewest, summary
+from bench.null_effect import KINDS, Judged, Work, fewest, prepared, read, summary
 from bench.null_operators import operators, submission
+
+from cuda_agent_judge import session
+from cuda_agent_judge.processes import JudgeFault
+from cuda_agent_judge.slots import Slots
 
 NAMES = sorted(operators("cpu"))
 
@@ -57,6 +63,50 @@ def test_what_was_judged_the_least_comes_first_until_all_is_done() -> None:
     assert fewest(done, ["a", "b"], list(KINDS), 1) is None
     done += [line("a", "same", "tie", None), line("a", "loss", "tie", None)]
     assert fewest(done, ["a", "b"], ["same", "gain"], 2) in {("a", "gain"), ("b", "same"), ("b", "gain")}
+
+
+def test_several_at_once_judge_other_operators_and_wait_for_one_that_is_busy(tmp_path: Path) -> None:
+    work = Work(tmp_path / "lines", "cpu", dict.fromkeys("ab", ""), ["same", "gain"], 1)
+    (first, kind), second = work.take() or ("", ""), work.take()
+    assert second is not None
+    assert {first, second[0]} == {"a", "b"}
+    with ThreadPoolExecutor(1) as pool:
+        third = pool.submit(work.take)
+        assert not wait([third], timeout=0.2).done
+        work.give(first, line(first, kind, "tie", None))
+        assert third.result() == (first, "gain" if kind == "same" else "same")
+    work.give(*second[:1], line(*second, "tie", None))
+    work.give(first, line(first, "gain" if kind == "same" else "same", "tie", None))
+    last = work.take()
+    assert last is not None
+    assert last[0] == second[0]
+    work.give(last[0], line(*last, "tie", None))
+    assert work.take() is None
+    assert len(read(tmp_path / "lines")) == 4
+
+
+def test_what_goes_wrong_in_one_ends_all_and_so_does_the_time(tmp_path: Path) -> None:
+    work = Work(tmp_path / "lines", "cpu", dict.fromkeys("a", ""), ["same"], 2)
+    assert work.take() is not None
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(work.take)
+        work.give("a", None)
+        assert other.result() is None
+    assert Work(tmp_path / "lines", "cpu", dict.fromkeys("a", ""), ["same"], 2, time.monotonic()).take() is None
+    assert read(tmp_path / "lines") == []
+
+
+def test_judgements_take_turns_by_the_judges_own_locks(tmp_path: Path) -> None:
+    places = [prepared(tmp_path / name, "", "cpu") for name in "ab"]
+    queues = [Slots("cpu", _locks(place)).device for place in places]
+    with queues[0].held(), pytest.raises(JudgeFault), Slots("cpu", _locks(places[1]), wait_limit_s=0).device.held():
+        pass
+    with queues[1].held():
+        assert [queue.note for queue in queues] == ["", ""]
+
+
+def _locks(place: Path) -> Path | None:
+    return session.load(place / "session").locks
 
 
 def test_the_table_counts_by_kind_and_names_what_is_furthest_from_the_truth() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from judging import HOME, SCALE
 
+from cuda_agent_judge import process_tree
+
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
     head = f"import os, sys, time; sys.path.insert(0, {str(HOME)!r})\n"
@@ -122,6 +124,24 @@ def children(pid: int) -> set[int]:
             if parent == pid:
                 found.add(int(entry.name))
     return found
+
+
+def test_a_process_whose_first_thread_has_ended_is_there_until_the_last_has() -> None:
+    body = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+print("up", flush=True)
+ctypes.CDLL(None).syscall(60 if __import__("platform").machine() == "x86_64" else 93, 0)
+"""
+    with subprocess.Popen([sys.executable, "-I", "-c", body], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        while process_tree.state_of(process.pid) != b"Z":
+            time.sleep(0.01)
+        assert process_tree.is_running(process.pid)
+        process_tree.end_process(process.pid, 60)
+        assert not process_tree.is_running(process.pid)
+        assert process_tree.state_of(process.pid) == b"Z"
 
 
 def test_a_judge_that_is_told_to_end_takes_its_workers_along(tmp_path: Path) -> None:

@@ -246,6 +246,19 @@ def test_memory_of_tensors_that_are_gone_is_looked_at_and_given_back() -> None:
     assert [float(tensor.sum()) for tensor in kept] == [0.0, 65536.0]
 
 
+def test_memory_is_given_back_once_and_that_is_told_then_alone() -> None:
+    zones = RedZones(lambda: None)
+    with policy.Audit(zones):
+        output, scratch = torch.empty(64), torch.empty(64)
+    assert not zones.let_go()
+    del scratch
+    assert zones.let_go()
+    assert not zones.let_go()  # as behind each timed call, where the output is still held
+    del output
+    assert zones.let_go()
+    assert not zones.let_go()
+
+
 def test_bands_never_take_more_than_their_room() -> None:
     zones = RedZones(lambda: None, {"cpu": 20 * red_zones.BAND_BYTES["cpu"]})
     with policy.Audit(zones):

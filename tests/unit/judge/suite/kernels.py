@@ -67,7 +67,7 @@ CHEATS = (
         "a stream of its own that nobody waits for",
         "32",
         "unjoined",
-        ("slower",),
+        ("tampering", "slower"),  # its clock knows nothing of that stream and says next to nothing
         off=("clock", "sync+still"),
         operator=PRODUCT_BESIDE_RELU,
         command="verdict",

@@ -46,6 +46,8 @@ class Row:
     kernels: Mapping[Target, Mapping[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     targets: tuple[Target, ...] = BOTH
+    alone: bool = False
+    """It leaves no room on the device for what others make ready there while it has its turn."""
 
     @property
     def needs_timing(self) -> bool:

@@ -253,6 +253,7 @@ ROWS = (
         by="a check that cannot be made is no pass",
         unshown="a plain checker fails, too",
         targets=CUDA,
+        alone=True,
     ),
     Row(
         "a pickle with a payload on the result channel",

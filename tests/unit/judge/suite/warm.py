@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judging import HOME, Bench
+from judging import HOME, LOCKS, Bench
 
 from cuda_agent_judge import environment
 from cuda_agent_judge.report import Report
@@ -51,10 +51,13 @@ class Looked:
 class Warm:
     """Keeps the warm process and the sessions; a context manager."""
 
-    def __init__(self, root: Path, target: Target) -> None:
+    def __init__(self, root: Path, target: Target, shared: Path | None = None) -> None:
+        """Several at work at once have a folder `shared`, for the judge's locks and for what they build."""
         self._root = root
         self._target = target
-        self._bench = Bench(root)
+        locks = os.environ.get(LOCKS) or (str(shared / "locks") if shared is not None else "")
+        self._locks = {"locks": locks} if locks else {}
+        self._bench = Bench(root, builds=(shared or root) / "builds")
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
         self._temporary = tempfile.TemporaryDirectory(prefix="suite-", ignore_cleanup_errors=True)
@@ -88,7 +91,8 @@ class Warm:
         library = ""
         if row.kernels:
             self.judge(row)
-            library = str(self._session(row) / "build" / "loop" / "cuda_extension.so")
+            built = self._session(row).glob("build/loop/lib/*/cuda_extension.so")
+            library = str(max(built, key=lambda path: path.parent.stat().st_mtime_ns))
         self._lay_out(row)
         said: dict[str, Any] = {}
         request = {"plain": True, "target": self._target, "library": library, "limit_s": limit_s}
@@ -102,7 +106,8 @@ class Warm:
             return Looked(False, 0.0, output)
 
     def _session(self, row: Row) -> Path:
-        return self._bench.session(row.operator_for(self._target), row.settings_for(self._target))
+        settings = row.settings_for(self._target) | self._locks
+        return self._bench.session(row.operator_for(self._target), settings)
 
     @property
     def _workspace(self) -> Path:
