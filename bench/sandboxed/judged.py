@@ -53,4 +53,7 @@ def judge(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    try:
+        raise SystemExit(main(sys.argv[1]))
+    except KeyboardInterrupt:  # whoever orders judgements has heard it, too
+        raise SystemExit(130) from None
