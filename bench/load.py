@@ -31,9 +31,11 @@ class Load:
         self._program = program or [sandbox_python(), "-I", "-B", str(PROGRAM), target, *core]
         self._target = target
         self._device = device
-        self._readings: list[tuple[float, float, float]] = []
+        self.readings: list[tuple[float, float, float]] = []
+        """When (monotonic clock, s), and flop and bytes copied by then."""
         self._told = threading.Condition()
-        self._ended = False
+        self.ended = False
+        """It has closed its output."""
         self._found = ""
 
     def __enter__(self) -> "Load":
@@ -80,8 +82,8 @@ class Load:
             SystemExit: it did nothing, or has ended.
         """
         with self._told:
-            mine = [reading for reading in self._readings if since <= reading[0] <= until]
-        if self._ended or len(mine) < 2:
+            mine = [reading for reading in self.readings if since <= reading[0] <= until]
+        if self.ended or len(mine) < 2:
             raise SystemExit(f"the load on {self._device} was not under way while a verdict beside it was taken")
         (begin, flop, copied), (end, more_flop, more_copied) = mine[0], mine[-1]
         seconds = end - begin
@@ -92,8 +94,8 @@ class Load:
 
     def _wait_until_under_way(self) -> None:
         with self._told:
-            self._told.wait_for(lambda: self._readings or self._ended, START_LIMIT_S)
-            if not self._readings:
+            self._told.wait_for(lambda: self.readings or self.ended, START_LIMIT_S)
+            if not self.readings:
                 raise SystemExit(f"the load on {self._device} did not get under way; see above")
             found = self._found
         right = same(self._device, named(found)) if self._target == "cuda" else found == self._device
@@ -107,11 +109,11 @@ class Load:
             for text in self._process.stdout:
                 at, flop, copied = map(float, text.split())
                 with self._told:
-                    self._readings.append((at, flop, copied))
+                    self.readings.append((at, flop, copied))
                     self._told.notify_all()
         finally:
             with self._told:
-                self._ended = True
+                self.ended = True
                 self._told.notify_all()
 
 

@@ -38,7 +38,7 @@ class TooFew(Exception):
     """There are no two devices; the message says what to do."""
 
 
-def main() -> int:
+def main(judged: Judged | None = None) -> int:
     """Judge until all pairs are done or time is up; print what came of all that is in the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, append=Path("neighbour.jsonl"), repeats=2)
@@ -46,7 +46,7 @@ def main() -> int:
     options = parser.parse_args()
     if not options.summary:
         try:
-            measure(options, *devices(options.target))
+            measure(options, *devices(options.target), judged)
         except TooFew as error:
             print(error, file=sys.stderr)
             return USAGE
@@ -85,6 +85,11 @@ def devices(target: Target) -> tuple[str, str]:
     return usable[0], usable[1]
 
 
+def called(target: Target, device: str) -> str:
+    """A device's name for a reader."""
+    return f"core {device}" if target == "cpu" else device
+
+
 def measure(options: argparse.Namespace, on: str, beside: str, judged: Judged | None = None) -> None:
     """Append a line for each verdict on a device, the one beside it now idle and now loaded, as long as any is due.
 
@@ -105,7 +110,8 @@ def measure(options: argparse.Namespace, on: str, beside: str, judged: Judged | 
                 break
             name, state = next_one
             place = prepared(Path(folder) / name, sources[name], options.target)
-            about = {"operator": name, "kind": "same", "target": options.target, "commit": commit(), "on": on}
+            about = {"operator": name, "kind": "same", "target": options.target, "commit": commit()}
+            about["on"] = called(options.target, on)
             line = other.observed(state, partial(judged.line, place, "same", about))
             if options.target == "cuda" and not same(on, line["gpu"]):
                 raise SystemExit(f"{on} was to be judged on, and {line['gpu']} was")
@@ -157,7 +163,7 @@ class Neighbour:
         since = time.monotonic()
         with sampled(self._percent) as busy:
             line = work()
-        seen: Line = {"neighbour": state, "beside": self._device}
+        seen: Line = {"neighbour": state, "beside": called(self._target, self._device)}
         seen["busy"] = round(statistics.fmean(busy), 1) if busy else None
         if self._load is not None:
             seen |= self._load.rates(since, time.monotonic())
