@@ -15,7 +15,8 @@ from typing import Any
 REPORT_S = 0.1
 QUEUED = 2
 """So many rounds lie ready: the device never waits for the host."""
-GPU_SIZE, GPU_PRODUCTS, GPU_COPY, HOST_COPY = 8192, 8, 1 << 30, 64 << 20
+GPU_SIZE, GPU_PRODUCTS = 8192, 8
+GPU_COPY, GPU_COPIES, HOST_COPY = 1 << 30, 24, 64 << 20
 CORE_SIZE, CORE_COPY = 512, 16 << 20
 
 
@@ -65,7 +66,7 @@ class OnGpu:
             for _ in range(GPU_PRODUCTS):
                 torch.mm(*self._factors, out=self._product)
         with torch.cuda.stream(self._streams[1]):
-            for _ in range(GPU_PRODUCTS):
+            for _ in range(GPU_COPIES):
                 self._areas[1].copy_(self._areas[0])
             self._areas[1][:HOST_COPY].copy_(self._host, non_blocking=True)
         events = [torch.cuda.Event(blocking=True) for _ in self._streams]  # waiting takes no core
@@ -76,7 +77,7 @@ class OnGpu:
             return 0.0, 0.0
         for event in self._queued.pop(0):
             event.synchronize()
-        return GPU_PRODUCTS * 2.0 * GPU_SIZE**3, 1.0 * GPU_PRODUCTS * GPU_COPY + HOST_COPY
+        return GPU_PRODUCTS * 2.0 * GPU_SIZE**3, 1.0 * GPU_COPIES * GPU_COPY + HOST_COPY
 
 
 class OnCore:
