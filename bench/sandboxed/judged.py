@@ -6,17 +6,21 @@ A line of stdin is an order: {"session": DIR, "workspace": DIR, "slower": {SIDE:
 verdict lies in FILE, the exit code is a line of stdout. The environment has to be the judge's own.
 """
 
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 JUDGE_FAILED = 3
+PR_SET_PDEATHSIG = 1
 
 
 def main(home: str) -> int:
-    """Judge until stdin ends."""
+    """Judge until stdin ends, or whoever started this: what it has forked ends with it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     sys.path.insert(0, home)
     from cuda_agent_judge import environment, process_tree, processes
 
@@ -56,4 +60,4 @@ if __name__ == "__main__":
     try:
         raise SystemExit(main(sys.argv[1]))
     except KeyboardInterrupt:  # whoever orders judgements has heard it, too
-        raise SystemExit(130) from None
+        os._exit(130)
