@@ -7,12 +7,14 @@ What the candidate worker itself may use was settled when it came up on its one 
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from cuda_agent_judge.nvml import Watch, watched
 from cuda_agent_judge.process_tree import descendants, is_running
 from cuda_agent_judge.workers import Refused
 
 _DEVICES = "/dev/nvidia"
+_CAP_SYS_PTRACE = 19
 _REASON = (
     "a process that the submission started has a GPU open while calls are timed: compute in the process that is given, "
     "on the one GPU that it sees"
@@ -47,7 +49,22 @@ def _has_open(pid: int, devices: str) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     except PermissionError:  # it has closed itself to the judge, or is just ending
-        return is_running(pid)
+        return is_running(pid) and _may_look(pid)
+
+
+def _may_look(pid: int) -> bool:
+    """Whether what is not shown of a process is hidden: of others' root needs a right (and has none in a container)."""
+    try:
+        of_its = _status(pid)["Uid"].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    mine = _status(os.getpid())
+    return of_its == mine["Uid"].split()[0] or bool(int(mine["CapEff"], 16) >> _CAP_SYS_PTRACE & 1)
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 def _target(link: str) -> str:

@@ -1,6 +1,7 @@
 """A submission computes in the one process that it is given: what it starts may have no GPU open while it is timed."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from judging import HOME, Judge
 from suite.devices import helped
 
 PROGRAM = """
-import json, os, sys, time
+import ctypes, json, os, sys, time
 sys.path.insert(0, sys.argv[1])
 from cuda_agent_judge import companions, processes, protocol
 from cuda_agent_judge.workers import Refused
@@ -28,6 +29,11 @@ def opens(name):
     held = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CREAT)
     mark("ready")
     time.sleep(600)
+def lose_a_right(number):
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert ctypes.CDLL(None).capget(header, sets) == 0
+    sets[0] &= ~(1 << number)
+    assert ctypes.CDLL(None).capset(header, sets) == 0
 def quiet(channel):
     try: channel.receive()
     except protocol.PeerLost: pass
@@ -46,6 +52,23 @@ def has_one_that_ended():
         os.open(f"{folder}/nvidia1", os.O_RDONLY | os.O_CREAT)
     child(opened)
     os.wait()
+    mark("ready")
+def has_a_hidden_one():
+    def hides():
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        opens("nvidia1")
+    child(hides)
+def has_one_that_cannot_be_seen():
+    def leaves():
+        held = os.open(f"{folder}/nvidia1", os.O_RDONLY | os.O_CREAT)
+        os.setresuid(65534, 65534, 65534)
+        opened()
+    def opened():
+        os.write(ready, b"1")
+        time.sleep(600)
+    seen, ready = os.pipe()
+    child(leaves)
+    os.read(seen, 1)
     mark("ready")
 def has_its_own():
     os.open(f"{folder}/nvidia0", os.O_RDONLY | os.O_CREAT)
@@ -66,6 +89,7 @@ def reference(channel):
 def judge(ends):
     wait_for("ready")
     wait_for("nvidia2")
+    if "{submission}" == "has_one_that_cannot_be_seen": lose_a_right(19)
     try:
         with companions.watched_alone(gpu, ends.pids, f"{folder}/nvidia"):
             mark("begun")
@@ -93,6 +117,7 @@ def timed(tmp_path: Path, submission: str, gpu: str = "GPU-1") -> tuple[str, boo
     [
         ("has_a_gpu", "tampering", False),
         ("has_an_orphan", "tampering", False),
+        ("has_a_hidden_one", "tampering", False),
         ("has_one_later", "tampering", True),
         ("has_a_file", "timed", True),
         ("has_one_that_ended", "timed", True),
@@ -101,6 +126,11 @@ def timed(tmp_path: Path, submission: str, gpu: str = "GPU-1") -> tuple[str, boo
 )
 def test_a_process_beside_the_submissions_has_no_gpu(tmp_path: Path, submission: str, status: str, begun: bool) -> None:
     assert timed(tmp_path, submission) == (status, begun)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root loses a right, and can give a process another user")
+def test_what_root_in_a_container_is_not_shown_is_held_against_nobody(tmp_path: Path) -> None:
+    assert timed(tmp_path, "has_one_that_cannot_be_seen") == ("timed", True)
 
 
 def test_where_no_gpu_is_timed_nobody_is_asked(tmp_path: Path) -> None:
