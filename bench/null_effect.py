@@ -51,17 +51,9 @@ Line = dict[str, Any]
 def main() -> int:
     """Judge until all repeats are done or time is up, or print the tables of what was judged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument(
-        "--repeats", type=int, default=1, help="judgements of each operator and kind, earlier ones counted"
-    )
-    parser.add_argument("--limit-s", type=float, default=math.inf, help="no judgement is begun after so many seconds")
+    add_options(parser, append=Path("null_effect.jsonl"), repeats=1)
     parser.add_argument("--workers", type=int, default=1, help="judgements under way at once")
-    parser.add_argument("--append", type=Path, default=Path("null_effect.jsonl"))
-    parser.add_argument("--operators", type=Path, help="a folder of NAME.py")
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="operators to take, instead of all")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="print tables, judge nothing")
     options = parser.parse_args()
     if options.summary:
         print(summary([line for path in options.summary for line in read(path)]))
@@ -117,8 +109,7 @@ class Work:
             if line is None:
                 self._end = -math.inf
             else:
-                with self._file.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps(line) + "\n")
+                keep(self._file, line)
             self._busy.discard(name)
             self._changed.notify_all()
 
@@ -132,9 +123,29 @@ def judge_on(work: Work, folder: Path) -> None:
                 place = prepared(folder / name, work.sources[name], work.target)
                 about = {"operator": name, "kind": kind, "target": work.target, "commit": commit()}
                 line = judged.line(place, kind, about)
-                print(f"{name} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
             finally:
                 work.give(name, line)
+
+
+def add_options(parser: argparse.ArgumentParser, *, append: Path, repeats: int) -> None:
+    """What is judged, how often and for how long, and where its lines are."""
+    parser.add_argument("--target", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--repeats", type=int, default=repeats, help="judgements of each operator and kind, earlier ones counted"
+    )
+    parser.add_argument("--limit-s", type=float, default=math.inf, help="no judgement is begun after so many seconds")
+    parser.add_argument("--append", type=Path, default=append)
+    parser.add_argument("--operators", type=Path, help="a folder of NAME.py")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="operators to take, instead of all")
+    parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="print tables, judge nothing")
+
+
+def keep(path: Path, line: Line) -> None:
+    """Append a line to the earlier ones, and say it."""
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line) + "\n")
+    kind = line.get("neighbour", line["kind"])
+    print(f"{line['operator']} {kind}: {line['status']} {line['ratio']} in {line['seconds']:.0f} s", flush=True)
 
 
 def chosen(options: argparse.Namespace) -> dict[str, str]:
@@ -181,18 +192,21 @@ def prepared(place: Path, source: str, target: str) -> Path:
 class Judged:
     """The process from which judgements are forked (bench/sandboxed/judged.py, or another `program`)."""
 
-    def __init__(self, program: Sequence[str] = ()) -> None:
-        python = os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
-        usual = [python, "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
+    def __init__(self, program: Sequence[str] = (), *, gpu: str = "") -> None:
+        """`gpu`, a UUID, is the one to judge on; without it, it is the first that may be used."""
+        usual = [sandbox_python(), "-I", "-B", str(ROOT / "bench/sandboxed/judged.py"), str(ROOT / "sandbox_image")]
         self._program = program or usual
+        self._shown = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
 
     def __enter__(self) -> "Judged":
         pipe = subprocess.PIPE
-        environ = environment.clean(dict(os.environ))
+        environ = environment.clean(dict(os.environ) | self._shown)
         self._process = subprocess.Popen(self._program, stdin=pipe, stdout=pipe, text=True, bufsize=1, env=environ)
         return self
 
     def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
+            self._process.terminate()  # nobody waits for the judgement in flight
         with suppress(BrokenPipeError):  # it ended before it had read all
             self._pipe(self._process.stdin).close()
         self._process.wait()
@@ -227,6 +241,11 @@ class Judged:
         return stream
 
 
+def sandbox_python() -> str:
+    """The interpreter that has torch."""
+    return os.environ.get("CUDA_AGENT_PYTHON") or sys.executable
+
+
 def told(report: Report, seconds: float) -> Line:
     """What a line keeps of a report."""
     speedup, mine = report.speedup.get("compile"), report.latency_ms.get("submission")
@@ -237,6 +256,7 @@ def told(report: Report, seconds: float) -> Line:
         "ratio": ratio,
         "ms": {side: round(time.median, 5) for side, time in report.latency_ms.items()},
         "calls": mine.calls if mine else 0,
+        "gpu": report.environment.get("gpu", ""),
         "notes": report.notes,
         "in_a_row_us": (report.performance or {}).get("in_a_row_us", {}),
         "enqueue_us": (report.performance or {}).get("enqueue_us", {}),

@@ -6,17 +6,21 @@ A line of stdin is an order: {"session": DIR, "workspace": DIR, "slower": {SIDE:
 verdict lies in FILE, the exit code is a line of stdout. The environment has to be the judge's own.
 """
 
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 JUDGE_FAILED = 3
+PR_SET_PDEATHSIG = 1
 
 
 def main(home: str) -> int:
-    """Judge until stdin ends."""
+    """Judge until stdin ends, or whoever started this: what it has forked ends with it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     sys.path.insert(0, home)
     from cuda_agent_judge import environment, process_tree, processes
 
@@ -53,4 +57,7 @@ def judge(order: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    try:
+        raise SystemExit(main(sys.argv[1]))
+    except KeyboardInterrupt:  # whoever orders judgements has heard it, too
+        os._exit(130)

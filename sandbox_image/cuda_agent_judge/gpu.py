@@ -2,7 +2,10 @@
 
 import contextlib
 import ctypes
+import os
 import re
+import subprocess
+import sys
 import uuid
 from collections.abc import Mapping
 
@@ -14,11 +17,20 @@ def visible_gpu(environ: Mapping[str, str]) -> str:
 
     Numbers in $CUDA_VISIBLE_DEVICES count in the driver's order, which is not nvidia-smi's: the driver is asked.
     """
-    named = environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    named = _first_named(environ)
     if _WHOLE.fullmatch(named):
         return named
     found = _first_of_driver()
     return found.replace("GPU-", "MIG-", 1) if named.startswith("MIG-") else found
+
+
+def asked_aside(environ: Mapping[str, str]) -> str:
+    """As `visible_gpu`; a process of its own asks the driver: one that has called it cannot fork any that use a GPU."""
+    named = _first_named(environ)
+    if _WHOLE.fullmatch(named):
+        return named
+    command = [sys.executable, "-I", "-S", __file__]
+    return subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False).stdout.strip()
 
 
 def named(value: object) -> str:
@@ -40,6 +52,10 @@ def driver_version() -> int:
     return number.value
 
 
+def _first_named(environ: Mapping[str, str]) -> str:
+    return environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+
+
 def _first_of_driver() -> str:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -50,3 +66,7 @@ def _first_of_driver() -> str:
     if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(device), 0) != 0:
         return ""
     return "" if ask(ctypes.byref(raw), device) != 0 else f"GPU-{uuid.UUID(bytes=bytes(raw))}"
+
+
+if __name__ == "__main__":
+    print(visible_gpu(os.environ))

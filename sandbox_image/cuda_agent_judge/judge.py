@@ -10,9 +10,9 @@ from typing import Any
 from cuda_agent_judge import battery, checking, effort, explaining, gpu, idle, timing, verdict
 from cuda_agent_judge.build import BuildResult, build
 from cuda_agent_judge.checking import Checker
+from cuda_agent_judge.companions import watched_alone
 from cuda_agent_judge.defences import Defences
 from cuda_agent_judge.isolation import Identity
-from cuda_agent_judge.nvml import watched
 from cuda_agent_judge.phases import Phases
 from cuda_agent_judge.processes import JudgeEnds, JudgeFault
 from cuda_agent_judge.protocol import Kind
@@ -231,7 +231,7 @@ class Judgement:
         sides = ["eager"] + (["compile"] if compiled["ok"] else []) + (["submission"] if checker else [])
         headline = "compile" if compiled["ok"] else "eager"
         timer = timing.Timer(self._workers, checker, self._session.target, self._defences, self._idle)
-        with watched(self._slots.gpu, self._ends.pids.values()) as watch, self._phases.stage("timing"):
+        with watched_alone(self._slots.gpu, self._ends.pids) as watch, self._phases.stage("timing"):
             found = timer.measure(sides, headline, effort.FINAL if self.report.final else effort.IN_LOOP)
         notes = list(self.report.notes) + found.notes + watch.notes
         if not compiled["ok"]:

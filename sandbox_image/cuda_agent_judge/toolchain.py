@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from cuda_agent_judge.gpu import asked_aside
+
 Target = Literal["cpu", "cuda"]
 Style = Literal["stable", "pybind", "none"]
 
@@ -233,7 +235,8 @@ def gpu_arch() -> str:
 def _arch_of(visible: str, path: str) -> str:
     """Ask nvidia-smi, as it is found on `path`, which takes half a second: once in a process and its children."""
     query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    for command in ([*query, f"--id={visible}"], query) if visible else (query,):
+    found = asked_aside(os.environ) or visible  # nvidia-smi has numbers of its own
+    for command in ([*query, f"--id={found}"], query) if found else (query,):
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         except (OSError, subprocess.TimeoutExpired):

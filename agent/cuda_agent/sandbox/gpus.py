@@ -53,6 +53,8 @@ def visible(gpus: list[Gpu], environ: Mapping[str, str]) -> list[str]:
     """Return the devices that $CUDA_VISIBLE_DEVICES leaves, all without it; MIG devices are known by their own names.
 
     As CUDA does, it stops at the first entry that names nothing.
+    Numbers are nvidia-smi's, as in `--gpu`. CUDA's own differ on machines of mixed models unless $CUDA_DEVICE_ORDER is
+    PCI_BUS_ID. From here on a GPU is known by its UUID, so that two runs never take different numbers for one.
     """
     named = environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:

@@ -1,9 +1,16 @@
 """The whole suite."""
 
-from suite import clocks, forms, honest, kernels, remembering, tampering
+from suite import clocks, devices, forms, honest, kernels, remembering, tampering
 from suite.row import Row, Target
 
-CHEATS: tuple[Row, ...] = (*remembering.ROWS, *forms.ROWS, *clocks.ROWS, *tampering.ROWS, *kernels.CHEATS)
+CHEATS: tuple[Row, ...] = (
+    *remembering.ROWS,
+    *forms.ROWS,
+    *clocks.ROWS,
+    *tampering.ROWS,
+    *devices.ROWS,
+    *kernels.CHEATS,
+)
 HONEST: tuple[Row, ...] = (*honest.ROWS, *kernels.HONEST)
 
 

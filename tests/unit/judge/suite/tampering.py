@@ -280,14 +280,4 @@ ROWS = (
         by=NONCE,
         unshown=NOT_PLAIN,
     ),
-    Row(
-        "another GPU",
-        "75",
-        model_new("return (torch.relu(x.to('cuda:1')) * 2).to(x.device)"),
-        ("runtime_error",),
-        said="device",
-        by="one device is visible",
-        unshown="a machine with two GPUs is needed",
-        targets=CUDA,
-    ),
 )

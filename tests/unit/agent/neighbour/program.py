@@ -1,0 +1,11 @@
+"""bench.neighbour with a judge that is given: python program.py JUDGE... -- ARGUMENTS"""
+
+import sys
+
+from bench.neighbour import main
+from bench.null_effect import Judged
+
+if __name__ == "__main__":
+    cut = sys.argv.index("--")
+    judge, sys.argv[1:] = sys.argv[1:cut], sys.argv[cut + 1 :]
+    raise SystemExit(main(Judged(judge)))
