@@ -141,7 +141,7 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
         take(session, 2)
         travel.go_to(session, 2)
         [said] = background_messages(session)
-        assert f"\n- job 1: `{waiting}`, its output until then is in {session.sandbox.state_dir}/jobs/1.log" in said
+        assert f"\n- job 1: `{waiting}`, its output until then is in {session.run.path}/state/jobs/1-" in said
         assert "`sleep 2000`" not in said  # of a time that no longer counts
         assert take(session, 1)[0].splitlines()[0] == "gone"
         travel.go_to(session, 3)
@@ -161,7 +161,7 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
     driven(script, drive)
 
 
-def test_whoever_goes_back_to_before_a_resume_is_told_that_the_output_of_then_is_gone(
+def test_whoever_goes_back_to_before_a_resume_still_finds_the_output_of_then(
     driven: Callable[[list[Entry], Drive], RunDir],
 ) -> None:
     def first(session: Session) -> None:
@@ -172,8 +172,8 @@ def test_whoever_goes_back_to_before_a_resume_is_told_that_the_output_of_then_is
         travel.go_to(session, 1)
         said = background_messages(session)[-1]
         [line] = [one for one in said.splitlines() if one.startswith("- job 1: `echo then; ")]
-        assert line.endswith("/jobs/1.log) is gone")
-        assert str(session.sandbox.state_dir) not in line
+        log = line.partition("its output until then is in ")[2]
+        assert session.sandbox.read(log) == b"then\n"
         session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
 
     run = driven([in_the_background("echo then; sleep 1000"), version(3)], first)
