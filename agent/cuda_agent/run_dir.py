@@ -159,8 +159,11 @@ class RunDir:
         aside, number = self.path / f"best-until-turn-{turn}", 2
         while aside.exists():
             aside, number = self.path / f"best-until-turn-{turn}-{number}", number + 1
+        part = aside.with_name(f".{aside.name}.new")
         with files.writing(aside):
-            shutil.copytree(self.best, aside)
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(self.best, part)
+            part.rename(aside)
         yield
         if _report_in(self.best) == _report_in(aside):
             shutil.rmtree(aside, ignore_errors=True)

@@ -65,10 +65,10 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     files.replace(run.restoring, b"")
     lost = session.workspace.restore(memory.snapshot)
     left = session.agent.turn
-    session.trajectory.add(Rewound(turn, left))
-    run.restoring.unlink(missing_ok=True)
-    session.workspace.snapshots.reset(turn)
-    with run.best_kept_aside(left):
+    with run.best_kept_aside(left):  # before it is written down: whoever goes on from there replaces best/
+        session.trajectory.add(Rewound(turn, left))
+        run.restoring.unlink(missing_ok=True)
+        session.workspace.snapshots.reset(turn)
         session.agent.restore(memory)
     if gone := running(memory.messages):
         session.agent.say(background_gone(Prompts(prompts_dir()), gone, session.sandbox))

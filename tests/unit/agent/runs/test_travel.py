@@ -23,7 +23,7 @@ from cuda_agent.runs.record import Record
 from cuda_agent.runs.resume import past_of
 from cuda_agent.runs.session import Drive, Session, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
-from cuda_agent.trajectory import Forked, Rewound, RunStarted
+from cuda_agent.trajectory import Event, Forked, Rewound, RunStarted
 from cuda_agent_judge.report import Report
 
 DONE = Reply(text="done")
@@ -108,6 +108,28 @@ def test_the_best_that_no_longer_counts_is_kept_aside(driven: Callable[[list[Ent
     aside = run.path / "best-until-turn-3"
     assert (aside / "model_new.py").read_text() == "version 3"
     assert json.loads((aside / "report.json").read_text())["status"] in ("win", "tie", "slower")
+
+
+class Leaving(Heard):
+    """Is interrupted when it hears that somebody went back."""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, Rewound):
+            raise KeyboardInterrupt
+
+
+def test_the_best_is_kept_aside_before_anybody_can_go_on_without_it(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    def drive(session: Session) -> None:
+        take(session, 2)
+        session.trajectory.listener = Leaving()
+        travel.go_to(session, 1)
+
+    run = driven([version(3), DONE], drive)
+    gone_on(run, ScriptedModel([]), lambda _: None, operator=run.path.parent / "op.py")
+    assert not run.best.exists()
+    assert (run.path / "best-until-turn-2/model_new.py").read_text() == "version 3"
 
 
 def test_one_can_go_back_to_the_very_beginning_and_in_the_middle_of_a_turn(
