@@ -167,6 +167,6 @@ def _refuse_ended(document: Mapping[str, Any], before: Settings, settings: Setti
 def _same_place(settings: Settings, place: Mapping[str, str]) -> Place:
     """Choose as at the start: verdicts for another target would not compare."""
     update: dict[str, Any] = {"sandbox": place["sandbox"], "target": place["target"]}
-    if settings.python is None and place["sandbox"] == "local" and Path(place["python"]).exists():
+    if settings.python is None and place["sandbox"] == "local" and os.path.exists(place["python"]):
         update["python"] = Path(place["python"])
     return choose(settings.model_copy(update=update))
