@@ -188,7 +188,7 @@ def _may_be_operator(path: Path) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(_read(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     imported = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
@@ -196,6 +196,17 @@ def _may_be_operator(path: Path) -> bool:
     names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     names |= {alias.asname or alias.name for alias in imported}
     return stars or bool({"Model", "get_inputs"} & names)
+
+
+def _read(path: Path) -> bytes:
+    """Read a file. What is none is for its run to refuse: whoever reads a pipe waits for somebody to write to it.
+
+    Raises:
+        OSError: it cannot be read, or is no plain file.
+    """
+    if not os.path.isfile(path):
+        raise FileNotFoundError(path)
+    return path.read_bytes()
 
 
 def _found(path: Path, root: Path) -> Found:
@@ -209,6 +220,6 @@ def _sha256(path: Path) -> str:
     except OperatorError:
         pass
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(_read(path)).hexdigest()
     except OSError:
         return ""
