@@ -222,13 +222,15 @@ class Judged:
         report = place / "report.json"
         report.unlink(missing_ok=True)
         where = {name: str(place / name) for name in ("session", "workspace")}
-        order = where | {"slower": KINDS[kind], "report": str(report)}
-        code = ""
+        request: Line = {"command": "verdict", "final": True, "nonce": "", "report": str(report)}
+        request |= where | {"defences": {"slower": KINDS[kind]}}
+        answer = ""
         with suppress(BrokenPipeError):
-            self._pipe(self._process.stdin).write(json.dumps(order) + "\n")
-            code = self._pipe(self._process.stdout).readline().strip()
-        if not code:
+            self._pipe(self._process.stdin).write(json.dumps(request) + "\n")
+            answer = self._pipe(self._process.stdout).readline()
+        if not answer:
             raise SystemExit(f"the process that judgements are forked from ended at {about}; see above")
+        print(end=json.loads(answer)["stderr"], file=sys.stderr, flush=True)
         if not report.exists():
             return (
                 about | told(Report("verdict", "inconclusive"), time.monotonic() - began) | {"status": "judge failed"}

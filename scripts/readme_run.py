@@ -2,13 +2,15 @@
 
     python scripts/readme_run.py
 
-The README shows a real run: nothing is typed in by hand, only the checkout's own path is taken out. A test compares
-its structure with a fresh run.
+The README shows a real run, the first one on a machine: nothing is typed in by hand, only the checkout's own path is
+taken out. A test compares its structure with a fresh run.
 """
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,7 +23,11 @@ def main() -> int:
     """Run it; a run that misses its target is not written."""
     shutil.rmtree(ROOT / "runs" / "demo", ignore_errors=True)
     command = [sys.executable, "-m", "cuda_agent", *COMMAND[1:]]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    with tempfile.TemporaryDirectory() as cache:
+        first = {**os.environ, "CUDA_AGENT_CACHE": cache}
+        done = subprocess.run(
+            command, cwd=ROOT, env=first, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
     if done.returncode != 0:
         print(
             f"the run ended with exit code {done.returncode}; README.md is unchanged:\n{done.stdout}", file=sys.stderr

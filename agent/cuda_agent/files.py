@@ -16,6 +16,7 @@ from typing import Self
 from cuda_agent.errors import InfrastructureError, UsageError
 
 _CHILD_S = 2.0
+_ELSEWHERE = "name another folder with --run-dir (for a batch --batch-dir)"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -41,11 +42,9 @@ def writing(path: PurePath) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise DiskError(
-                f"The disk is full: {str(path)!r} could not be written; free some space or name another --run-dir."
+                f"The disk is full: {str(path)!r} could not be written; free some space or {_ELSEWHERE}."
             ) from error
-        raise DiskError(
-            f"{str(path)!r} could not be written ({error.strerror or error}); name another --run-dir."
-        ) from error
+        raise DiskError(f"{str(path)!r} could not be written ({error.strerror or error}); {_ELSEWHERE}.") from error
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:

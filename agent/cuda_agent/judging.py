@@ -91,10 +91,13 @@ class Judge:
         """
         return self._ask(["analyze"], timeout_s, on_output)
 
-    def keep(self, *, timeout_s: float) -> None:
-        """Have the baseline compiled into the machine's cache, where it is not there yet; nothing depends on it."""
+    def keep(self, *, timeout_s: float, on_output: Callable[[bytes], None] | None = None) -> None:
+        """Have the baseline compiled into the machine's cache; nothing depends on it.
+
+        Where it is there already, nothing is printed.
+        """
         argv = [self._python, "-I", self._home or home(self._sandbox.state_dir), "keep", "--session", self._session]
-        self._sandbox.exec(argv, cwd=self._sandbox.workspace, timeout_s=timeout_s)
+        self._sandbox.exec(argv, cwd=self._sandbox.workspace, timeout_s=timeout_s, on_output=on_output)
 
     def verdict(
         self,

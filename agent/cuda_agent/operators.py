@@ -6,6 +6,7 @@ The file is read and parsed here and never imported: operator code runs in the s
 
 import ast
 import hashlib
+import os
 import stat
 import sys
 import warnings
@@ -46,7 +47,7 @@ def load(path: Path) -> Operator:
     Raises:
         OperatorError: it cannot be used; the sentence names the file and what to change.
     """
-    file = path / MAIN if path.is_dir() else path
+    file = path / MAIN if os.path.isdir(path) else path
     data = _read(file)
     tree = _parse(file, data)
     _check(file, tree)
@@ -181,11 +182,11 @@ def _imported(tree: ast.Module) -> set[str]:
 def _module_files(root: Path, name: str) -> list[Path]:
     """Return the file of a module, or every Python file of a package (its parts may import each other freely)."""
     package = root / name
-    if package.is_dir():
+    if os.path.isdir(package):
         return sorted(
             file
             for file in package.rglob("*.py")
-            if file.is_file() and not any(p.startswith(".") for p in file.parts[len(root.parts) :])
+            if os.path.isfile(file) and not any(p.startswith(".") for p in file.parts[len(root.parts) :])
         )
     file = root / f"{name}.py"
-    return [file] if file.is_file() else []
+    return [file] if os.path.isfile(file) else []

@@ -1,7 +1,7 @@
 """The folder of a run: what is where, and how it is written so that a crash leaves nothing half done.
 
 run.json (replaced whole) · trajectory.jsonl (locked by the process that runs it) · operator/ (its files as they were at
-the start) · workspace/ (the sandbox's; the host never follows a path in it) · snapshots/ (`snapshots.py`) ·
+the start) · workspace/, state/ (the sandbox's; the host never follows a path in them) · snapshots/ (`snapshots.py`) ·
 best/ (the kernel to take away).
 """
 
@@ -28,13 +28,13 @@ class RunDir:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.workspace = path / "workspace"
+        self.state = path / "state"
+        """What the tools keep beside it: the shell's state, long outputs, what background commands print."""
         self.trajectory = path / "trajectory.jsonl"
         self.operator = path / "operator"
         self.snapshots = path / "snapshots"
         self.best = path / "best"
         self.restoring = path / ".restoring"
-        self.shell_left = path / ".shell.state"
-        """The shell's state that a dead process left, until it stands in the next sandbox."""
         """There while the workspace is being put back: it is neither the old one nor the new one."""
         self.reserve = path / ".reserve"
 
@@ -159,8 +159,11 @@ class RunDir:
         aside, number = self.path / f"best-until-turn-{turn}", 2
         while aside.exists():
             aside, number = self.path / f"best-until-turn-{turn}-{number}", number + 1
+        part = aside.with_name(f".{aside.name}.new")
         with files.writing(aside):
-            shutil.copytree(self.best, aside)
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(self.best, part)
+            part.rename(aside)
         yield
         if _report_in(self.best) == _report_in(aside):
             shutil.rmtree(aside, ignore_errors=True)

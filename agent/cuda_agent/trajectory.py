@@ -51,7 +51,7 @@ class SandboxStarted:
     workspace: str
     """Its path as the model sees it."""
     state_dir: str
-    """The directory of the tools' own state; it goes with the sandbox."""
+    """The directory of the tools' own state, as the model sees it; of `docker` it goes with the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ class MessageAdded:
     gave_up: str | None = None
     by: str = ""
     """`person` where a person said it; otherwise the model or the runtime."""
+    stays: bool = False
+    """The runtime said it once and for all: settling the turn in flight anew would not say it again."""
 
 
 @dataclass(frozen=True)

@@ -106,18 +106,15 @@ class Workspace:
         """
         return self._put_back(self._read(), self._snapshots.find(snapshot))
 
-    def restore_shell(self, snapshot: str, *, left: bytes | None = None) -> None:
-        """Put back the shell's state alone, directory and variables; `left` is a newer one than the snapshot's.
+    def restore_shell(self, snapshot: str) -> None:
+        """Put back the shell's state alone, directory and variables, where there is none any more.
 
         Raises:
             Damaged, WorkspaceError, SandboxLost: as `restore`.
         """
-        if left is None:
-            kept = self._snapshots.find(snapshot).get(SHELL_STATE)
-            if kept is None or kept.kind != "file":
-                return
-            left = self._snapshots.load(kept.content)
-        self._sandbox.write(self._state[SHELL_STATE], self._moved(left))
+        kept = self._snapshots.find(snapshot).get(SHELL_STATE)
+        if SHELL_STATE not in self._read() and kept is not None and kept.kind == "file":
+            self._sandbox.write(self._state[SHELL_STATE], self._moved(self._snapshots.load(kept.content)))
 
     def _read(self) -> dict[str, Entry]:
         bounds, (state,) = self._bounds, self._state.items()

@@ -56,8 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"[FAIL] {error}", file=sys.stderr)
         return 2
     workspace = (options.workspace or Path.cwd()).resolve()
-    if options.command == "keep" and is_kept(session):
-        return 0
+    if options.command == "keep":
+        if is_kept(session):
+            return 0
+        print("[BEGIN] nothing is kept of this operator yet", flush=True)
     commands = {"serve": _serve, "warm": _warm}
     return commands.get(options.command, _judge)(options, session, workspace)
 

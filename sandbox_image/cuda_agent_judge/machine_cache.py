@@ -22,6 +22,7 @@ from cuda_agent_judge import isolation
 from cuda_agent_judge.cache_key import Keys, Surroundings, keys_of
 from cuda_agent_judge.flocks import locked
 from cuda_agent_judge.guarded import Untrusted, check_file, check_folder, check_levels, copy_tree, is_read_only, size_of
+from cuda_agent_judge.output import UNFINISHED, write_whole
 from cuda_agent_judge.session import Session
 
 LIMIT_BYTES = 1 << 30
@@ -36,7 +37,7 @@ _KNOWN_S = 7 * 86400.0
 _CODE, _ABOUT, _DOOR = "inductor", "about.json", "door"
 _GROUP = "__grp__"
 """How Triton calls the files in which it writes absolute paths down."""
-_UNFINISHED = (".new-", ".old-")
+_UNFINISHED = (UNFINISHED, ".old-")
 
 
 @dataclass
@@ -135,11 +136,8 @@ class MachineCache:
         """Note something of this device, in the place of what was noted."""
         if not self.writable:
             return
-        new = self.path / f"{_UNFINISHED[0]}{self._of_device.name}.{os.getpid()}"
         with contextlib.suppress(OSError):
-            new.write_text(json.dumps(value))
-            new.chmod(0o600)
-            new.rename(self._of_device)
+            write_whole(self._of_device, json.dumps(value).encode(), mode=0o600)
 
     @property
     def _of_device(self) -> Path:
@@ -173,16 +171,31 @@ class MachineCache:
 
     def _shrink(self) -> None:
         """Remove what was used last the longest ago until the rest is within the limit, and what nobody finished."""
-        entries = [entry for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False)]
+        entries = list(os.scandir(self.path))
         for entry in entries:
-            if entry.name.startswith(_UNFINISHED) and time.time() - entry.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(entry.path, ignore_errors=True)
-        kept = [entry for entry in entries if not entry.name.startswith(_UNFINISHED)]
+            if entry.name.startswith(_UNFINISHED) and _is_abandoned(entry):
+                _discard(entry)
+        folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        kept = [entry for entry in folders if not entry.name.startswith(_UNFINISHED)]
         total = 0
         for entry in sorted(kept, key=lambda entry: entry.stat().st_mtime_ns, reverse=True):
             total += size_of(Path(entry.path))
             if total > self.limit_bytes and entry.name != self.keys.operator:
                 self._remove(Path(entry.path))
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    try:
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED_S
+    except FileNotFoundError:  # it was finished just now
+        return False
+
+
+def _discard(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path, ignore_errors=True)
+    else:
+        Path(entry.path).unlink(missing_ok=True)
 
 
 def opened(session: Session, *, alone: bool = False) -> tuple[MachineCache | None, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from cuda_agent_judge.compiling import Job
 from cuda_agent_judge.isolation import take_back
+from cuda_agent_judge.output import write_whole
 from cuda_agent_judge.toolchain import Style, Toolchain
 
 _STATE = "state.json"
@@ -75,9 +76,7 @@ class ObjectStore:
 
     def save(self) -> None:
         """Write down what was accepted."""
-        temporary = self._folder / (_STATE + ".new")
-        temporary.write_text(json.dumps(self._state))
-        temporary.replace(self._folder / _STATE)
+        write_whole(self._folder / _STATE, json.dumps(self._state).encode())
 
     def foreign_header(self, source: str) -> str | None:
         """A header it includes that is neither part of the submission nor of the system, if there is one."""

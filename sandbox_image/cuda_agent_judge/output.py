@@ -1,9 +1,14 @@
 """How a report is shown, written and turned into an exit code."""
 
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 from cuda_agent_judge.report import Report
+
+UNFINISHED = ".new-"
+"""How the name begins of what is not whole yet; a judge that is killed may leave such a file."""
 
 
 def exit_code(report: Report) -> int:
@@ -72,9 +77,20 @@ def write_report(path: Path, report: Report) -> None:
     write_whole(path, report.to_json().encode() + b"\n")
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in place by one rename; its folder is made where it is missing."""
+def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Put a file in place by one rename; its folder is made where it is missing.
+
+    Raises:
+        OSError: it could not be written; what was there is unchanged, and nothing else is left.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    replacement = path.with_name(f".{path.name}.{os.getpid()}")
-    replacement.write_bytes(data)
-    replacement.replace(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), mode)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from cuda_agent_judge.output import write_whole
 from cuda_agent_judge.report import Report
 
 Target = Literal["cpu", "cuda"]
@@ -81,9 +82,7 @@ class Session:
         except (OSError, ValueError):
             known = {}
         known[key] = value
-        replacement = path.with_suffix(".json.new")
-        replacement.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-        replacement.replace(path)
+        write_whole(path, json.dumps(known, indent=1, sort_keys=True).encode() + b"\n")
 
 
 def load(path: Path) -> Session:

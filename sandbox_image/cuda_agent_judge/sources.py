@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from cuda_agent_judge.output import write_whole
 from cuda_agent_judge.reading import SourceFault as SourceFault
 from cuda_agent_judge.reading import Tree, opened
 
@@ -74,10 +75,7 @@ def write_if_changed(path: Path, content: bytes) -> None:
     """Write a file unless it already has this content."""
     if path.is_file() and path.read_bytes() == content:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    write_whole(path, content)
 
 
 def _mode(top: int, name: str) -> int:

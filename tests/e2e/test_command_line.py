@@ -54,6 +54,7 @@ def test_version(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "cuda-agent 0.1.0\n")
 
 
+LONG = "x" * 300
 BAD = [
     (["optimize", "none.py"], 2, "'none.py' does not exist"),
     (["optimize", "broken.py"], 2, "'broken.py' has a syntax error in line 1"),
@@ -76,6 +77,15 @@ BAD = [
     (["judge", "good.py", "good.py", "--sandbox", "docker", "--python", "x"], 2, "leave it out with --sandbox docker"),
     (["fork", "empty folder", "1", "--python", "none/python"], 2, "empty folder"),
     (["judge", "none.py", "empty folder"], 2, "'none.py' does not exist"),
+    (["batch", ""], 2, "An argument is empty"),
+    (["optimize", LONG], 2, "File name too long"),
+    (["debug", LONG], 2, "File name too long"),
+    (["batch", LONG], 2, "File name too long"),
+    (["batch", "loop"], 2, "Too many levels of symbolic links"),
+    (["show", LONG], 2, "File name too long"),
+    (["resume", LONG], 2, "File name too long"),
+    (["judge", LONG, "good.py"], 2, "File name too long"),
+    (["judge", "good.py", LONG], 2, "has no model_new.py"),
     (["show", "empty folder"], 2, "empty folder"),
 ]
 
@@ -88,6 +98,7 @@ def place(tmp_path: Path) -> Path:
     (folder / "broken.py").write_text("def f(:\n")
     (folder / "latin.py").write_bytes(b"# caf\xe9\n")
     (folder / "empty.py").write_text("")
+    (folder / "loop").symlink_to("loop")
     return folder
 
 

@@ -31,13 +31,13 @@ SCRIPT = [
         "calls": [
             bash(ENDED, run_in_background=True),
             bash(BACKGROUND, run_in_background=True),
-            bash("mkdir -p kernels/deep; cd kernels/deep; export MARK=7; printf one > ../k.cpp"),
-            bash("until grep -q half ~/../jobs/2.log && [ ! -e ~/../jobs/1.job ]; do sleep 0.05; done; true"),
+            bash("STATE=$PWD/../state; mkdir -p kernels/deep; cd kernels/deep; export MARK=7; printf one > ../k.cpp"),
+            bash("until grep -q half $STATE/jobs/2-*.log && [ ! -e $STATE/jobs/1-*.job ]; do sleep 0.05; done; true"),
             bash("true"),
         ]
     },
     {"calls": [bash("printf two > ../k.cpp; echo begun > ../begun"), bash(SLEEP), bash("echo never > never")]},
-    {"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp ../begun ~/../jobs/earlier-*.log; ls')]},
+    {"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp ../begun ../../../state/jobs/*.log; ls')]},
     {"gave_up": "seen enough"},
 ]
 OTHER = [{"calls": [bash('echo "$MARK in $PWD"; cat ../k.cpp; ls ..')]}, {"gave_up": "seen enough too"}]
@@ -152,7 +152,9 @@ def test_the_model_is_told_of_background_commands_that_are_gone_and_reads_what_t
     # Job 1 stands there, too, where the kill came before the model was told of its end.
     [job] = [line for line in jobs if line.startswith("- job 2: ")]
     assert job.startswith(f"- job 2: `{BACKGROUND}`, its output until then is in /")
-    assert re.search(r"/jobs/earlier-[12]\.log$", job)
+    assert re.search(
+        rf"^{re.escape(str(killed.run))}/state/jobs/2-[0-9a-f]+\.log$", job.partition("until then is in ")[2]
+    )
     assert "half done" in answers(killed.run)["call-3-1"]
 
 
@@ -195,7 +197,8 @@ def test_a_fork_goes_on_from_the_middle_in_a_workspace_of_its_own(killed: Killed
 
 def test_the_model_of_a_fork_is_told_that_background_commands_do_not_run_there(killed: Killed, forked: Path) -> None:
     [told] = [text for text in messages(forked) if text.startswith("What ran in the background")]
-    assert f"\n- job 2: `{BACKGROUND}`, its output " in told  # its log is there as long as the parent's directory is
+    assert f"\n- job 2: `{BACKGROUND}`, its output until then is in {forked}/state/jobs/2-" in told
+    assert any("half done" in log.read_text() for log in (forked / "state/jobs").iterdir())
 
 
 def test_both_know_of_each_other(killed: Killed, forked: Path) -> None:

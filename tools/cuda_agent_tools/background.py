@@ -5,6 +5,7 @@ with the sandbox at the latest, because `Sandbox.exec` leaves nothing behind.
 """
 
 import re
+import secrets
 import shlex
 import threading
 from dataclasses import dataclass, field
@@ -61,11 +62,6 @@ class Jobs:
         self._sandbox = sandbox
         self._jobs: list[Job] = []
 
-    @property
-    def logs(self) -> frozenset[tuple[str, str]]:
-        """Log and command of each that was begun here: a log of another sandbox may have the same path."""
-        return frozenset((job.log, job.command) for job in self._jobs)
-
     def start(self, command: bytes) -> str:
         """Start a command and say how to follow and to end it.
 
@@ -74,7 +70,9 @@ class Jobs:
             OSError: its log cannot be written.
         """
         number = len(self._jobs) + 1
-        job = Job(number, command.decode("utf-8", "replace"), f"{self._sandbox.state_dir}/jobs/{number}.log")
+        # Numbers begin anew with each process that works on a run; what an earlier one's command printed stays.
+        log = f"{self._sandbox.state_dir}/jobs/{number}-{secrets.token_hex(4)}.log"
+        job = Job(number, command.decode("utf-8", "replace"), log)
         self._sandbox.write(job.log, b"")
         self._jobs.append(job)
         threading.Thread(target=self._run, args=(job, command), name=f"job-{number}", daemon=True).start()

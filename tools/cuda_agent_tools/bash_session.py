@@ -88,12 +88,13 @@ __cuda_agent_save() {
 }
 jobs() {
   builtin jobs "$@"
-  local __cuda_agent_job __cuda_agent_pid __cuda_agent_command
+  local __cuda_agent_job __cuda_agent_pid __cuda_agent_command __cuda_agent_name
   for __cuda_agent_job in "${__cuda_agent_state%/*}"/jobs/*.job; do
     [[ -e $__cuda_agent_job ]] || continue
     { read -r __cuda_agent_pid && read -r __cuda_agent_command; } <"$__cuda_agent_job"
     if builtin kill -0 "$__cuda_agent_pid" 2>/dev/null; then
-      printf 'job %s  pid %s  log %s  %s\n' "$(command -p basename "$__cuda_agent_job" .job)" "$__cuda_agent_pid" \
+      __cuda_agent_name=${__cuda_agent_job##*/}
+      printf 'job %s  pid %s  log %s  %s\n' "${__cuda_agent_name%%-*}" "$__cuda_agent_pid" \
         "${__cuda_agent_job%.job}.log" "$__cuda_agent_command"
     fi
   done

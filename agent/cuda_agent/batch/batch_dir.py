@@ -86,7 +86,7 @@ class BatchDir:
     def _is_something_else(self) -> bool:
         if not os.path.lexists(self.path):
             return False
-        return not self.path.is_dir() or (not self.attempts.exists() and any(self.path.iterdir()))
+        return not os.path.isdir(self.path) or (not os.path.exists(self.attempts) and any(os.scandir(self.path)))
 
     def save(self, document: Mapping[str, Any]) -> None:
         """Replace batch.json.

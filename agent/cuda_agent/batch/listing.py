@@ -75,13 +75,17 @@ def _candidates(source: Path) -> tuple[Path, list[Path], bool]:
     """Return the root, the files that may be operators, and whether a person named each of them."""
     if (listed := _list_file(source)) is not None:
         return listed.parent.resolve(), _listed(listed), True
-    if source.is_dir():
+    if os.path.isdir(source):
         root = source.resolve()
         return root, [*_walk(root)], False
-    if source.exists():
-        file = source.resolve()
-        return file.parent, [file], True
-    raise ConfigError(f"{str(source)!r} does not exist; name a folder of operators, a file, or @LIST.txt.")
+    try:
+        os.stat(source)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{str(source)!r} does not exist; name a folder of operators, a file, or @LIST.txt."
+        ) from None
+    file = source.resolve()
+    return file.parent, [file], True
 
 
 def _why_none(source: Path, paths: Sequence[Path], selection: Selection) -> str:
@@ -119,7 +123,7 @@ def _list_file(source: Path) -> Path | None:
     text = str(source)
     if text.startswith("@"):
         return Path(text[1:])
-    return source if source.suffix in (".txt", ".list") and source.is_file() else None
+    return source if source.suffix in (".txt", ".list") and os.path.isfile(source) else None
 
 
 def _listed(file: Path) -> list[Path]:
@@ -129,7 +133,7 @@ def _listed(file: Path) -> list[Path]:
         raise ConfigError(f"The list {str(file)!r} cannot be read ({error}); it holds a path a line.") from error
     named = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     paths = [Path(os.path.abspath(file.parent / line)) for line in named]
-    return [path / MAIN if path.is_dir() else path for path in paths]
+    return [path / MAIN if os.path.isdir(path) else path for path in paths]
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -137,16 +141,16 @@ def _walk(root: Path) -> Iterator[Path]:
 
     Runs and batches are passed over: they hold copies of operators.
     """
-    if any((root / name).is_file() for name in ("run.json", "batch.json")):
+    if any(os.path.isfile(root / name) for name in ("run.json", "batch.json")):
         return
-    if (root / MAIN).is_file():
+    if os.path.isfile(root / MAIN):
         yield root / MAIN
         return
     entries = sorted(root.iterdir(), key=lambda path: natural(path.name))
     for entry in entries:
         if entry.name.startswith((".", "_")) or entry.name in _NO_OPERATORS:
             continue
-        if entry.is_dir() and not entry.is_symlink():
+        if os.path.isdir(entry) and not os.path.islink(entry):
             yield from _walk(entry)
         elif entry.suffix == ".py":
             yield entry
@@ -184,7 +188,7 @@ def _may_be_operator(path: Path) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(_read(path))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     imported = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
@@ -192,6 +196,17 @@ def _may_be_operator(path: Path) -> bool:
     names = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     names |= {alias.asname or alias.name for alias in imported}
     return stars or bool({"Model", "get_inputs"} & names)
+
+
+def _read(path: Path) -> bytes:
+    """Read a file. What is none is for its run to refuse: whoever reads a pipe waits for somebody to write to it.
+
+    Raises:
+        OSError: it cannot be read, or is no plain file.
+    """
+    if not os.path.isfile(path):
+        raise FileNotFoundError(path)
+    return path.read_bytes()
 
 
 def _found(path: Path, root: Path) -> Found:
@@ -205,6 +220,6 @@ def _sha256(path: Path) -> str:
     except OperatorError:
         pass
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(_read(path)).hexdigest()
     except OSError:
         return ""

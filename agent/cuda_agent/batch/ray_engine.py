@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from cuda_agent import files
 from cuda_agent.batch.running import Attempt, Ended, Halt, carry_out
 from cuda_agent.errors import ConfigError
-from cuda_agent.files import writing
 
 RUNS_A_GPU = 4
 """While one run times, others wait for their model or compile."""
@@ -168,8 +168,7 @@ class RayEngine:
         """
         if not self._marked:
             mark = Path(self._shared.folder, _MARK)
-            with writing(mark):
-                mark.write_text(self._shared.mark)
+            files.replace(mark, self._shared.mark.encode())
             self._marked = True
         self._running[self._task.remote(attempt, self._shared, self._switch)] = attempt
 

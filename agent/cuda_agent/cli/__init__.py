@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _code(given: list[str]) -> int:
     as_json = "--json" in given
+    if "" in given:  # as a path it would be the current directory: a batch of all that is there
+        return _failed("An argument is empty; was a variable of the shell unset?", 2, as_json, kind="usage")
     try:
         code = app(given, prog_name="cuda-agent", standalone_mode=False)
     except (CudaAgentError, SandboxError) as error:

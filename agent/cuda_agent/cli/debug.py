@@ -72,7 +72,7 @@ def _open(place: Path, flags: dict[str, Any], progress: "Progress", console: "Co
     from cuda_agent.errors import ConfigError
     from cuda_agent.runs import single, travel
 
-    if (place / "run.json").exists():
+    if os.path.exists(place / "run.json"):
         if console.at is not None:
             travel.check_turn(place, console.at)  # before anything of the run is touched
         return _again(place, flags, progress, console)

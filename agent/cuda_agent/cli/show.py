@@ -1,6 +1,7 @@
 """`cuda-agent show RUN`."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ def show(
     as_json: options.AsJson = False,
 ) -> int:
     """Say how a run ended, with --transcript also what was said and done in it; or how a batch stands."""
-    if (run / "batch.json").exists():
+    if os.path.exists(run / "batch.json"):  # says no where Path.exists raises: a name too long, a folder not to be read
         return _show_batch(run, as_json=as_json)
     from cuda_agent.cli.transcript import lines  # heavy: only when something is shown
     from cuda_agent.history import read_history

@@ -69,10 +69,10 @@ class Agent:
         """The last one that came in this process."""
         self.stop: Stop | None = None
 
-    def say(self, content: str, *, role: Literal["system", "user"] = "user") -> None:
-        """Put a message of the runtime into the conversation."""
+    def say(self, content: str, *, role: Literal["system", "user"] = "user", stays: bool = False) -> None:
+        """Put a message of the runtime into the conversation; one that `stays` is not said again by `catch_up`."""
         self.messages.append(Message(role, content))
-        self._trajectory.add(MessageAdded(self.turn, role, content))
+        self._trajectory.add(MessageAdded(self.turn, role, content, stays=stays))
 
     def ask(self) -> Reply:
         """Begin a turn: ask the model once; its calls are not answered yet.

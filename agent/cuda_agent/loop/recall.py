@@ -39,7 +39,7 @@ class _Flight:
     reply: Reply
     observations: list[Observation] = field(default_factory=list)
     said_before: int = 0
-    """Messages up to the last one that belongs to the reply and its answers, or to a person."""
+    """Messages up to the last one that belongs to the reply and its answers, is a person's, or stays."""
     owed: bool = False
 
 
@@ -118,7 +118,7 @@ class Recall:
                 self._reply(state, event)
             case MessageAdded():
                 state.messages.append(Message(event.role, event.content))
-                if event.by and state.flight:
+                if (event.by or event.stays) and state.flight:
                     state.flight.said_before = len(state.messages)
             case CallChanged():
                 _change(state, event)

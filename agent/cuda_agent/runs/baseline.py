@@ -35,16 +35,15 @@ def keep_baseline(
 ) -> None:
     """Have the baseline compiled in a sandbox of its own, in which there is nothing of a model and no submission.
 
-    In the sandbox that follows a `model` runs commands, or none does. `begun` is called where there is something to do
-    and time for it. What goes wrong is not said: the judge in there compiles the baseline then, and says what is wrong
-    with the operator.
+    In the sandbox that follows a `model` runs commands, or none does. `begun` is called when compiling begins: what an
+    earlier run left is found without a word. What goes wrong is not said: the judge in there compiles the baseline
+    then, and says what is wrong with the operator.
     """
     if not place.cache_inside(model=model) or place.may_fill_cache(model=model):
         return
     limit_s = limit_of(time_left())
     if limit_s < LEAST_S:
         return
-    begun()
     # A hanging step must end in here: the judge that follows says so and needs time of its own for it.
     hurried = settings.model_copy(update={"operator_timeout_s": min(settings.operator_timeout_s, limit_s / 2)})
     with suppress(SandboxError, JudgeError, DiskError, OSError), ExitStack() as stack:
@@ -52,7 +51,18 @@ def keep_baseline(
         inside = stack.enter_context(opened(place, workspace=workspace, writes_cache=True))
         judge = Judge(inside.trusted, python=place.python)
         judge.install(operator, Rules.of(hurried, place.target, locks=place.locks_inside, cache=place.cache))
-        judge.keep(timeout_s=limit_s)
+        judge.keep(timeout_s=limit_s, on_output=_Once(begun))
+
+
+class _Once:
+    """Passes the first piece of output on, as the fact that there is one."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._calls = [call]
+
+    def __call__(self, _: bytes) -> None:
+        while self._calls:
+            self._calls.pop()()
 
 
 def limit_of(left_s: float) -> float:

@@ -1,7 +1,7 @@
 """Where a run begins: anew, or where another process left it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 from cuda_agent.llm.model import Message, ToolCall
-from cuda_agent.loop.background import Running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.operators import Operator, digest
 from cuda_agent.run_dir import RunDir
@@ -34,12 +33,8 @@ class Past:
     """How many replies the model of this name, as it stands in the settings, gave since it took over."""
     workspaces: tuple[str, ...]
     """Every path that the workspace had so far, oldest first."""
-    background: tuple[Running, ...] = ()
-    """What the model takes for running in the background; nothing of it is left."""
-    logs: Mapping[str, bytes] = field(default_factory=dict)
-    """What such commands printed, by their logs' paths, where that is still there."""
-    shell_state: bytes | None = None
-    """The shell's state as the last command left it, where that is still there; a snapshot has that of a turn's end."""
+    state_dirs: tuple[str, ...] = ()
+    """... and the directory of the tools' state."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Beginning:
 
 
 def relocated(memory: Memory, former: tuple[str, ...], now: str) -> Memory:
-    """Return the memory with every former path of the workspace replaced: a fork must not work in its parent's."""
+    """Return the memory with every former path of a directory replaced: a fork must not work in its parent's."""
     old = [path for path in dict.fromkeys(former) if path and path != now]
     if not old:
         return memory

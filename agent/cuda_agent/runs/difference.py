@@ -11,7 +11,8 @@ from cuda_agent.trajectory import Event, Observation
 
 Kind = Literal["same", "numbers", "text", "outcome", "missing", "added"]
 
-_PLACE = re.compile(r"(?:/[^\s'\":]*?)?/(?:workspace|cuda-agent-[\w-]+|var/lib/sandbox)\b(?:/outputs/[0-9a-f]+\.txt)?")
+_SAVED = r"(?:state|cuda-agent-[\w-]+|var/lib/sandbox)/(?:outputs/[0-9a-f]+\.txt|jobs/\d+-[0-9a-f]+\.log)"
+_PLACE = re.compile(rf"(?:/[^\s'\":]*?)?/(?:{_SAVED}|(?:workspace|cuda-agent-[\w-]+|var/lib/sandbox)\b)")
 """A run's own folders in any sandbox, and what its tools saved there."""
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _EXIT = re.compile(r"exit code (\d+)")

@@ -57,9 +57,9 @@ def submission_at(path: Path) -> Submission:
     Raises:
         ConfigError: there is none.
     """
-    if path.is_file():
+    if os.path.isfile(path):
         return Submission({SUBMISSION: path.read_bytes()})
-    if not (path / SUBMISSION).is_file():
+    if not os.path.isfile(path / SUBMISSION):
         raise ConfigError(
             f"{str(path)!r} has no {SUBMISSION}; name a folder with {SUBMISSION} and kernels/, or one file."
         )

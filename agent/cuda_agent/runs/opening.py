@@ -1,13 +1,13 @@
 """The first moments of a run in its sandbox: files for a new one, everything as it was for one that goes on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cuda_agent.files import replace
 from cuda_agent.installing import Rules, write_files
 from cuda_agent.judging import is_submission_file
 from cuda_agent.loop.agent import Agent
-from cuda_agent.loop.background import Running
+from cuda_agent.loop.background import Running, running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.operators import Operator
 from cuda_agent.prompting import Prompts, task_context
@@ -18,6 +18,11 @@ from cuda_agent.trajectory import Known, Notice, Resumed, RunStarted
 from cuda_agent.workspace import Workspace
 from cuda_agent_judge.report import Report
 from cuda_agent_tools.sandbox import Sandbox
+
+_SHORT_S = 30.0
+_THERE = ("bash", "-c", 'for one; do [[ ! -f $one ]] || printf "%s\\0" "$one"; done', "bash")
+"""Prints those of these files that are there."""
+_UNLISTED = ("bash", "-c", 'rm -f -- "$1"/jobs/*.job', "bash")
 
 
 def first_events(beginning: Beginning, model: str) -> Iterator[Known]:
@@ -63,11 +68,10 @@ class Opening:
         if marker.exists() or self.workspace.is_empty():
             replace(marker, b"")
             self._lost = self.workspace.restore(snapshot)
-            marker.unlink(missing_ok=True)
             self._rebuilt = True
         else:
-            self.workspace.restore_shell(snapshot, left=self._past.shell_state)
-        self._beginning.run.shell_left.unlink(missing_ok=True)
+            self.workspace.restore_shell(snapshot)
+        no_jobs(self._sandbox)
 
     def brief(self, agent: Agent, report: Report, rules: Rules) -> None:
         """Tell the model its task, or let the agent know what it knew.
@@ -92,20 +96,16 @@ class Opening:
 
     def _go_on(self, agent: Agent, prompts: Prompts, memory: Memory, last_turn: int) -> None:
         assert self._past is not None
-        agent.restore(relocated(memory, self._past.workspaces, self._sandbox.workspace))
+        memory = relocated(memory, self._past.workspaces, self._sandbox.workspace)
+        memory = relocated(memory, self._past.state_dirs, self._sandbox.state_dir)
+        agent.restore(memory)
         rebuilt = last_turn if self._rebuilt and memory.in_flight is not None else None
         if self._lost or rebuilt is not None:
-            agent.say(prompts.nudge("resumed", turn=rebuilt, lost=list(self._lost)))
-        if self._past.background:
-            logs = self._kept_logs(self._past.logs)
-            agent.say(background_gone(prompts, self._past.background, logs))
-
-    def _kept_logs(self, found: Mapping[str, bytes]) -> dict[str, str]:
-        """Put what background commands had printed where the model finds it; return the new paths by the old ones."""
-        places = {log: f"{self._sandbox.state_dir}/jobs/earlier-{n}.log" for n, log in enumerate(found, 1)}
-        for log, place in places.items():
-            self._sandbox.write(place, found[log])
-        return places
+            agent.say(prompts.nudge("resumed", turn=rebuilt, lost=list(self._lost)), stays=True)
+        # Only now: a process that dies before that leaves the next one to rebuild it again, and to say so.
+        self._beginning.run.restoring.unlink(missing_ok=True)
+        if gone := running(memory.messages):
+            agent.say(background_gone(prompts, gone, self._sandbox), stays=True)
 
     def _template(self) -> dict[str, bytes]:
         workspace = self._sandbox.workspace
@@ -113,12 +113,28 @@ class Opening:
         return {f"{workspace}/kernels/": b"", **{f"{workspace}/{name}": data for name, data in files.items()}}
 
 
-def background_gone(prompts: Prompts, jobs: Sequence[Running], logs: Mapping[str, str]) -> str:
-    """Return what the model is told of commands that do not run any more; `logs` is where each one's output is now."""
+def background_gone(prompts: Prompts, jobs: Sequence[Running], sandbox: Sandbox) -> str:
+    """Return what the model is told of commands that do not run any more, and of what each of them had printed.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    result = sandbox.exec([*_THERE, *(job.log for job in jobs)], timeout_s=_SHORT_S)
+    there = result.stdout.decode("utf-8", "surrogateescape").split("\0")
     told = [
-        {"number": job.number, "command": job.line, "former": job.log, "log": logs.get(job.log, "")} for job in jobs
+        {"number": job.number, "command": job.line, "former": job.log, "log": job.log if job.log in there else ""}
+        for job in jobs
     ]
     return prompts.nudge("background", jobs=told)
+
+
+def no_jobs(sandbox: Sandbox) -> None:
+    """Take background commands of a former process off the list: their process ids are others' by now.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    sandbox.exec([*_UNLISTED, sandbox.state_dir], timeout_s=_SHORT_S)
 
 
 def _own_files(operator: Operator) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ def choose(settings: Settings) -> Place:
 def may_have_docker(environ: Mapping[str, str]) -> bool:
     """Say whether anything here speaks of a Docker daemon, without asking it."""
     config = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker"), "config.json")
-    return bool(environ.get("DOCKER_HOST")) or config.exists() or os.path.exists("/var/run/docker.sock")
+    return bool(environ.get("DOCKER_HOST")) or os.path.exists(config) or os.path.exists("/var/run/docker.sock")
 
 
 def _local(settings: Settings, note: str = "") -> Place:

@@ -8,13 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cuda_agent import files
 from cuda_agent.config import Settings
 from cuda_agent.errors import ConfigError
 from cuda_agent.files import LineFile
 from cuda_agent.history import History, mend, read_history
 from cuda_agent.llm.model import Model
-from cuda_agent.loop.background import Running, running
 from cuda_agent.loop.memory import Memory
 from cuda_agent.loop.recall import Recall, recall
 from cuda_agent.loop.stop import Limits
@@ -23,12 +21,11 @@ from cuda_agent.runs.beginning import Beginning, Past, kept_operator
 from cuda_agent.runs.models import check, make
 from cuda_agent.runs.place import Place, choose
 from cuda_agent.runs.record import Record
-from cuda_agent.runs.scratch import left_behind
 from cuda_agent.runs.session import Drive, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
 from cuda_agent.snapshots import Snapshots
 from cuda_agent.trajectory import Listener, MessageAdded, Resumed, Rewound, RunStarted, SandboxStarted, TurnEnded
-from cuda_agent.workspace import SHELL_FILE, submission_of
+from cuda_agent.workspace import submission_of
 
 OF_THE_MODEL = ("model", "api_base", "api_key_env", "temperature", "reasoning_effort", "context_tokens")
 CHANGEABLE = (*OF_THE_MODEL, "max_turns", "time_limit_s", "polish", "gpu", "python")
@@ -96,8 +93,6 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
     found = recalled(run, history)
     memory = found.memory()
     sandboxes = [event for event in history.events if isinstance(event, SandboxStarted)]
-    last = sandboxes[-1] if sandboxes else None
-    gone = running(memory.messages)
     return Past(
         events=len(history.events),
         notices=notices,
@@ -106,33 +101,8 @@ def past_of(run: RunDir, log: LineFile, *, more_polish: int = 0) -> Past:
         turn=max(found.turns, default=0),
         replies=_replies(history),
         workspaces=tuple(one.workspace for one in sandboxes),
-        background=gone,
-        logs=_logs_left(gone, last) if last and last.kind == "local" else {},
-        shell_state=_shell_left(run, last) if last and last.kind == "local" else None,
+        state_dirs=tuple(one.state_dir for one in sandboxes),
     )
-
-
-def _shell_left(run: RunDir, last: SandboxStarted) -> bytes | None:
-    """Return the shell's state of a dead process, and keep it.
-
-    Its directory goes when the next sandbox is made, and whoever makes that may die before the state stands there.
-    """
-    left = left_behind(Path(last.state_dir), SHELL_FILE)
-    if left is not None:
-        files.replace(run.shell_left, left)
-        return left
-    return run.shell_left.read_bytes() if run.shell_left.exists() else None
-
-
-def _logs_left(gone: tuple[Running, ...], last: SandboxStarted) -> dict[str, bytes]:
-    """Return what a dead process's background commands printed; its directory goes when the next sandbox is made."""
-    inside = f"{last.state_dir}/"
-    found = {
-        job.log: left_behind(Path(last.state_dir), job.log.removeprefix(inside))
-        for job in gone
-        if job.log.startswith(inside)
-    }
-    return {log: data for log, data in found.items() if data is not None}
 
 
 def _replies(history: History) -> dict[str, int]:
@@ -197,6 +167,6 @@ def _refuse_ended(document: Mapping[str, Any], before: Settings, settings: Setti
 def _same_place(settings: Settings, place: Mapping[str, str]) -> Place:
     """Choose as at the start: verdicts for another target would not compare."""
     update: dict[str, Any] = {"sandbox": place["sandbox"], "target": place["target"]}
-    if settings.python is None and place["sandbox"] == "local" and Path(place["python"]).exists():
+    if settings.python is None and place["sandbox"] == "local" and os.path.exists(place["python"]):
         update["python"] = Path(place["python"])
     return choose(settings.model_copy(update=update))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cuda_agent.installing import home
 from cuda_agent.judging import environment, serve_command
+from cuda_agent.runs.kept_state import KeptState, made
 from cuda_agent.runs.place import Place
 from cuda_agent.runs.scratch import scratch
 from cuda_agent.sandbox.local import LocalSandbox
@@ -30,8 +31,10 @@ class Opened:
 
 
 @contextmanager
-def opened(place: Place, *, workspace: Path, writes_cache: bool = False) -> Iterator[Opened]:
+def opened(place: Place, *, workspace: Path, state: Path | None = None, writes_cache: bool = False) -> Iterator[Opened]:
     """Start the sandbox for the length of a `with` block; the machine's cache can be read there or written to.
+
+    In `state` the tools' state outlasts the block, where the sandbox is `local`.
 
     Raises:
         SandboxError: it could not be started.
@@ -43,16 +46,17 @@ def opened(place: Place, *, workspace: Path, writes_cache: bool = False) -> Iter
             yield Opened(model, trusted, service.start)
         return
     locks, cache = ([path] if path else [] for path in (place.locks, place.cache))
-    with scratch() as state:
+    kept = [made(state)] if state else []
+    with scratch() as folder:
         local = LocalSandbox(
             workspace=workspace,
-            state_dir=state,
+            state_dir=folder,
             python=Path(place.python),
-            extra_env=environment(str(state))
-            | {SOCKET_VARIABLE: f"{state}/{SOCKET}"}
+            extra_env=environment(str(folder))
+            | {SOCKET_VARIABLE: f"{folder}/{SOCKET}"}
             | ({"CUDA_VISIBLE_DEVICES": place.gpu} if place.gpu else {}),
             confinement=place.confinement,
-            shared=[*locks, *(cache if writes_cache else [])],
+            shared=[*locks, *(cache if writes_cache else []), *kept],
             shown=[] if writes_cache else cache,
         )
         command = serve_command(place.python, home(local.state_dir), local.state_dir, local.workspace)
@@ -60,6 +64,6 @@ def opened(place: Place, *, workspace: Path, writes_cache: bool = False) -> Iter
         try:
             with local:
                 # In `local` everything runs as the person who started the program.
-                yield Opened(local, local, service.try_to_start)
+                yield Opened(KeptState(local, kept[0]) if kept else local, local, service.try_to_start)
         finally:
             service.wait()

@@ -12,7 +12,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "cuda-agent-scratch-"
@@ -35,27 +35,6 @@ def scratch(root: Path | None = None) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
-
-
-def left_behind(folder: Path, name: str, *, max_bytes: int = 8 << 20) -> bytes | None:
-    """Return a file in a directory that a dead run left, if both are there; a link or a special file is none.
-
-    `name` may lead through folders, which may be links no more than the file.
-    """
-    if not _OURS.fullmatch(folder.name):
-        return None
-    *parents, last = name.split("/")
-    with suppress(OSError), ExitStack() as opened:
-        inside: int | None = None
-        for one in (str(folder), *parents):
-            inside = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=inside)
-            opened.callback(os.close, inside)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(last, flags, dir_fd=inside), "rb") as file:
-            about = os.fstat(file.fileno())
-            if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and about.st_size <= max_bytes:
-                return file.read(max_bytes)
-    return None
 
 
 def remove_orphans(base: Path, *, older_than_s: float = NEW_S) -> int:

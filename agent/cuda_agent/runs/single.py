@@ -156,7 +156,7 @@ class _Work:
                 begun=lambda: trajectory.add(StageStarted(turn, "baseline")),
             )
             trajectory.add(StageStarted(turn, "sandbox"))
-            place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace))
+            place = stack.enter_context(opened(begin.place, workspace=begin.run.workspace, state=begin.run.state))
             stack.callback(self.signals.shield)
             sandbox = place.sandbox
             trajectory.add(SandboxStarted(turn, begin.place.kind, sandbox.workspace, sandbox.state_dir))

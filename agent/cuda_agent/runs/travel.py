@@ -16,6 +16,7 @@ from cuda_agent.prompting import Prompts
 from cuda_agent.resources import prompts_dir
 from cuda_agent.run_dir import RunDir, load_document, refuse_existing
 from cuda_agent.runs.beginning import relocated
+from cuda_agent.runs.kept_state import copy_outputs
 from cuda_agent.runs.models import check
 from cuda_agent.runs.opening import background_gone
 from cuda_agent.runs.resume import recalled, settings_of
@@ -57,19 +58,20 @@ def go_to(session: Session, turn: int) -> tuple[str, ...]:
     run = session.run
     history = read_history(run.trajectory)
     memory = recalled(run, history).memory_at(turn)
-    memory = relocated(memory, _workspaces(history), session.sandbox.workspace)
+    former = [event for event in history.events if isinstance(event, SandboxStarted)]
+    memory = relocated(memory, tuple(one.workspace for one in former), session.sandbox.workspace)
+    memory = relocated(memory, tuple(one.state_dir for one in former), session.sandbox.state_dir)
     session.background.stop()  # what they would still write belongs to a time that no longer counts
     files.replace(run.restoring, b"")
     lost = session.workspace.restore(memory.snapshot)
     left = session.agent.turn
-    session.trajectory.add(Rewound(turn, left))
-    run.restoring.unlink(missing_ok=True)
-    session.workspace.snapshots.reset(turn)
-    with run.best_kept_aside(left):
+    with run.best_kept_aside(left):  # before it is written down: whoever goes on from there replaces best/
+        session.trajectory.add(Rewound(turn, left))
+        run.restoring.unlink(missing_ok=True)
+        session.workspace.snapshots.reset(turn)
         session.agent.restore(memory)
     if gone := running(memory.messages):
-        here = {job.log: job.log for job in gone if (job.log, job.command) in session.background.logs}
-        session.agent.say(background_gone(Prompts(prompts_dir()), gone, here))
+        session.agent.say(background_gone(Prompts(prompts_dir()), gone, session.sandbox))
     return lost
 
 
@@ -136,6 +138,7 @@ def _copy(parent: RunDir, child: RunDir, history: History, turn: int) -> None:
         files.replace(child.trajectory, line(origin, 0, datetime.now(UTC)) + b"\n" + data)
         shutil.copytree(parent.snapshots, child.snapshots)
         shutil.copytree(parent.operator, child.operator)
+        copy_outputs(parent.state, child.state)
 
 
 def _end_of(history: History, turn: int) -> int:
@@ -161,7 +164,3 @@ def _default(parent: Path, turn: int) -> Path:
     while path.exists() or path.is_symlink():
         path, number = base.with_name(f"{base.name}-{number}"), number + 1
     return path
-
-
-def _workspaces(history: History) -> tuple[str, ...]:
-    return tuple(event.workspace for event in history.events if isinstance(event, SandboxStarted))

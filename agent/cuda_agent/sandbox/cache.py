@@ -51,7 +51,7 @@ def volume(environ: Mapping[str, str]) -> str:
 
 def _fault(path: Path) -> str:
     """Return why others might have written there, "" where they cannot."""
-    missing = [level for level in (path, *path.parents) if not level.exists()]
+    missing = [level for level in (path, *path.parents) if not os.path.exists(level)]
     with suppress(OSError):
         for level in reversed(missing):
             level.mkdir(mode=0o700)  # parents=True makes those above by the umask, which may let a group write

@@ -96,7 +96,7 @@ def _candidates(beside: tuple[Path, ...] | None) -> Iterator[tuple[Path, str]]:
         beside = (Path.cwd(), Path(__file__).parents[3])
     for folder in dict.fromkeys(beside):
         python = folder / FOLDER / "bin" / "python3"
-        if python.exists():
+        if os.path.exists(python):
             yield python, str(folder / FOLDER)
 
 

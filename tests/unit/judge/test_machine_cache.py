@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -91,8 +92,11 @@ def test_what_was_used_last_the_longest_ago_makes_room(tmp_path: Path) -> None:
     left_behind = tmp_path / "cache" / ".new-killed"
     left_behind.mkdir()
     os.utime(left_behind, (0, 0))
+    for name, age in ((".new-file", 0), (".new-now", int(time.time()))):
+        (tmp_path / "cache" / name).touch()
+        os.utime(tmp_path / "cache" / name, (age, age))
     kept(tmp_path / "cache", "latest", limit_bytes=3 * size + 500).put(filled(tmp_path / "made", "x" * size))
-    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["door", "latest", "new", "used"]
+    assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [".new-now", "door", "latest", "new", "used"]
 
 
 def test_what_is_too_large_is_not_kept(tmp_path: Path) -> None:

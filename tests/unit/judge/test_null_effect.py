@@ -1,5 +1,6 @@
 """What bench.null_effect judges, in which order, and the table that it makes of many judgements."""
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -46,10 +47,12 @@ def line(operator: str, kind: str, status: str, ratio: list[float] | None, **mor
     } | more
 
 
-def test_a_process_that_has_ended_is_said_in_one_sentence(tmp_path: Path) -> None:
-    closing = ["sh", "-c", "read order; exec <&-; echo 3"]
+def test_a_process_that_has_ended_is_said_in_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    answer = json.dumps({"code": 3, "stdout": "", "stderr": "it failed\n"})
+    closing = ["sh", "-c", 'read request; exec <&-; printf "%s\\n" "$1"', "sh", answer]
     with Judged(closing) as judged:
         assert judged.line(tmp_path, "same", {})["status"] == "judge failed"
+        assert capfd.readouterr().err == "it failed\n"
         with pytest.raises(SystemExit, match="the process that judgements are forked from ended"):
             judged.line(tmp_path, "same", {})  # nobody reads any more
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ def test_runs_and_batches_are_passed_over_with_the_operators_in_them(tmp_path: P
     lay(tmp_path, "a.py", "runs/one/operator/model.py", "runs/one/workspace/model.py")
     (tmp_path / "runs/one" / document).write_text("{}")
     assert keys(tmp_path) == ["a.py"]
+
+
+def test_nobody_waits_for_a_pipe_that_is_named_as_an_operator_is(tmp_path: Path) -> None:
+    lay(tmp_path, "ops/a.py")
+    os.mkfifo(tmp_path / "ops/pipe.py")
+    assert [(one.key, bool(one.sha256)) for one in find(tmp_path / "ops", Selection()).operators] == [
+        ("a.py", True), ("pipe.py", False)
+    ]  # fmt: skip
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:

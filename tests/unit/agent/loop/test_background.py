@@ -1,6 +1,9 @@
 """What a conversation makes the model take for running in the background."""
 
+from pathlib import Path
+
 import pytest
+from tests.unit.agent.fakes import FakeSandbox
 
 from cuda_agent.llm.model import Message, ToolCall
 from cuda_agent.loop.background import running
@@ -42,10 +45,15 @@ def test_what_was_begun_runs_until_its_end_is_told(after: list[Message], left: l
     assert [one.command for one in running([*STARTED, *after])] == left
 
 
-@pytest.mark.parametrize("kept", [{}, {"/s/jobs/1.log": "/new/jobs/earlier-1.log"}])
-def test_what_was_told_to_be_gone_is_not_told_again_but_what_is_begun_anew_counts(kept: dict[str, str]) -> None:
-    told = Message("user", background_gone(PROMPTS, running(STARTED), kept))
-    assert "`make all`" in told.content
-    assert running([*STARTED, told]) == ()
-    again = [*STARTED, told, asked("make", "e"), answered(begun(1, "/s/jobs/1.log"), "e")]
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_told_to_be_gone_is_not_told_again_but_what_is_begun_anew_counts(kept: bool, tmp_path: Path) -> None:
+    sandbox, log = FakeSandbox(tmp_path), tmp_path / "a log"
+    if kept:
+        log.touch()
+    started = [asked("make\n  all"), answered(begun(1, f"'{log}'"))]
+    told = Message("user", background_gone(PROMPTS, running(started), sandbox))
+    said = f"its output until then is in {log}" if kept else f"its output ({log}) is gone"
+    assert told.content.endswith(f"\n- job 1: `make all`, {said}")
+    assert running([*started, told]) == ()
+    again = [*started, told, asked("make", "e"), answered(begun(1, "/s/jobs/1.log"), "e")]
     assert [one.command for one in running(again)] == ["make"]

@@ -23,7 +23,7 @@ from cuda_agent.runs.record import Record
 from cuda_agent.runs.resume import past_of
 from cuda_agent.runs.session import Drive, Session, by_itself
 from cuda_agent.runs.single import Outcome, carry_out
-from cuda_agent.trajectory import Forked, Rewound, RunStarted
+from cuda_agent.trajectory import Event, Forked, Rewound, RunStarted
 from cuda_agent_judge.report import Report
 
 DONE = Reply(text="done")
@@ -110,6 +110,28 @@ def test_the_best_that_no_longer_counts_is_kept_aside(driven: Callable[[list[Ent
     assert json.loads((aside / "report.json").read_text())["status"] in ("win", "tie", "slower")
 
 
+class Leaving(Heard):
+    """Is interrupted when it hears that somebody went back."""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, Rewound):
+            raise KeyboardInterrupt
+
+
+def test_the_best_is_kept_aside_before_anybody_can_go_on_without_it(
+    driven: Callable[[list[Entry], Drive], RunDir],
+) -> None:
+    def drive(session: Session) -> None:
+        take(session, 2)
+        session.trajectory.listener = Leaving()
+        travel.go_to(session, 1)
+
+    run = driven([version(3), DONE], drive)
+    gone_on(run, ScriptedModel([]), lambda _: None, operator=run.path.parent / "op.py")
+    assert not run.best.exists()
+    assert (run.path / "best-until-turn-2/model_new.py").read_text() == "version 3"
+
+
 def test_one_can_go_back_to_the_very_beginning_and_in_the_middle_of_a_turn(
     driven: Callable[[list[Entry], Drive], RunDir],
 ) -> None:
@@ -141,7 +163,7 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
         take(session, 2)
         travel.go_to(session, 2)
         [said] = background_messages(session)
-        assert f"\n- job 1: `{waiting}`, its output until then is in {session.sandbox.state_dir}/jobs/1.log" in said
+        assert f"\n- job 1: `{waiting}`, its output until then is in {session.run.path}/state/jobs/1-" in said
         assert "`sleep 2000`" not in said  # of a time that no longer counts
         assert take(session, 1)[0].splitlines()[0] == "gone"
         travel.go_to(session, 3)
@@ -161,7 +183,7 @@ def test_whoever_goes_back_is_told_of_the_background_commands_that_ran_then_and_
     driven(script, drive)
 
 
-def test_whoever_goes_back_to_before_a_resume_is_told_that_the_output_of_then_is_gone(
+def test_whoever_goes_back_to_before_a_resume_still_finds_the_output_of_then(
     driven: Callable[[list[Entry], Drive], RunDir],
 ) -> None:
     def first(session: Session) -> None:
@@ -172,8 +194,8 @@ def test_whoever_goes_back_to_before_a_resume_is_told_that_the_output_of_then_is
         travel.go_to(session, 1)
         said = background_messages(session)[-1]
         [line] = [one for one in said.splitlines() if one.startswith("- job 1: `echo then; ")]
-        assert line.endswith("/jobs/1.log) is gone")
-        assert str(session.sandbox.state_dir) not in line
+        log = line.partition("its output until then is in ")[2]
+        assert session.sandbox.read(log) == b"then\n"
         session.agent.finish(Stop(StopReason.GAVE_UP, "enough"))
 
     run = driven([in_the_background("echo then; sleep 1000"), version(3)], first)
