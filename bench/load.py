@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from bench.null_effect import sandbox_python
+from bench.judgements import sandbox_python
 from bench.revision import ROOT
 
 from cuda_agent_judge import environment

@@ -23,9 +23,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from bench.judgements import Judged, Line, keep, prepared, read
 from bench.load import Load, Target, busyness, sampled
 from bench.neighbour_table import IDLE, LOADED, faults, summary
-from bench.null_effect import Judged, Line, add_options, chosen, keep, prepared, read
+from bench.null_effect import add_options, chosen
 from bench.revision import commit
 
 from cuda_agent.sandbox.gpus import listed, visible

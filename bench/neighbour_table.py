@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.null_effect import Line, spread
+from bench.judgements import Line
+from bench.null_effect import spread
 
 from cuda_agent_judge.statistics import RESAMPLES, quantile
 

@@ -2,10 +2,10 @@
 
     PYTHON -I -B bench/sandboxed/judged.py JUDGE_HOME
 
-A line of stdin is a request: {"session": DIR, "workspace": DIR, "report": FILE, "command": NAME, "final": BOOL,
-"baseline": BOOL, "nonce": TEXT, "defences": {}}. The last one is what no option of the judge can do: it names defences that are switched
-off or changed. When the report lies in FILE, a line of stdout answers: {"code", "stdout", "stderr"}. The environment
-has to be the judge's own.
+A line of stdin is a request: {"session": DIR, "workspace": DIR, "report": FILE, "command": NAME, "nonce": TEXT,
+"defences": {}} and, where they are true, "final" and "baseline". `defences` is what no option of the judge can do: it
+names those that are switched off or changed. When the report lies in FILE, a line of stdout answers: {"code",
+"stdout", "stderr"}. The environment has to be the judge's own.
 """
 
 import ctypes

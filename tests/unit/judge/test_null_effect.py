@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from bench.null_effect import KINDS, Judged, Work, fewest, prepared, read, summary
+from bench.judgements import KINDS, Judged, prepared, read
+from bench.null_effect import Work, fewest, summary
 from bench.null_operators import operators, submission
 
 from cuda_agent_judge import session

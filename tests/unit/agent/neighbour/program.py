@@ -2,8 +2,8 @@
 
 import sys
 
+from bench.judgements import Judged
 from bench.neighbour import main
-from bench.null_effect import Judged
 
 if __name__ == "__main__":
     cut = sys.argv.index("--")
