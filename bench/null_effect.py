@@ -93,12 +93,16 @@ class Work:
     def give(self, name: str, line: Line | None) -> None:
         """Keep what came of an operator; without a line nothing more is begun."""
         with self._changed:
-            if line is None:
-                self._end = -math.inf
-            else:
-                keep(self._file, line)
-            self._busy.discard(name)
-            self._changed.notify_all()
+            kept = False
+            try:
+                if line is not None:
+                    keep(self._file, line)
+                    kept = True
+            finally:
+                if not kept:
+                    self._end = -math.inf
+                self._busy.discard(name)
+                self._changed.notify_all()
 
 
 def judge_on(work: Work, folder: Path) -> None:

@@ -45,6 +45,7 @@ def line(operator: str, kind: str, status: str, ratio: list[float] | None, **mor
         "ratio": ratio,
         "ms": {"compile": 1.5},
         "load": 2.0,
+        "seconds": 1.0,
     } | more
 
 
@@ -98,6 +99,16 @@ def test_what_goes_wrong_in_one_ends_all_and_so_does_the_time(tmp_path: Path) ->
         assert other.result() is None
     assert Work(tmp_path / "lines", "cpu", dict.fromkeys("a", ""), ["same"], 2, time.monotonic()).take() is None
     assert read(tmp_path / "lines") == []
+
+
+def test_what_cannot_be_kept_ends_all(tmp_path: Path) -> None:
+    work = Work(tmp_path / "no folder" / "lines", "cpu", dict.fromkeys("a", ""), ["same"], 2)
+    assert work.take() is not None
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(work.take)
+        with pytest.raises(FileNotFoundError):
+            work.give("a", line("a", "same", "tie", None))
+        assert other.result() is None
 
 
 def test_judgements_take_turns_by_the_judges_own_locks(tmp_path: Path) -> None:
