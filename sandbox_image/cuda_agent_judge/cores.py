@@ -1,7 +1,8 @@
-"""The threads of a process that stands still wake on different cores.
+"""The threads of a worker that is woken for one call have a core each.
 
-SIGCONT wakes all threads of a process at once, those too that then go on sleeping. On few cores the kernel often puts
-them in line on one, where they wait 1 to 3 ms for each other though another core is idle: longer than many a call.
+SIGCONT wakes all threads of a process at once, and a call wakes those that it computes with. The kernel often puts them
+in line on one core, most of all on a virtual machine, where a core that rests counts as taken: there they wait 1 to 3
+ms for each other, longer than many a call takes, and which side that befalls is no accident.
 """
 
 import contextlib
@@ -15,8 +16,8 @@ Masks = dict[int, set[int]]
 def spread(pid: int) -> Masks:
     """Bind all threads but the main one to cores that this one did not run on last, and the caller with them.
 
-    The process has to stand still. The main thread is not bound: those that it starts would be so too. With nobody else
-    on its core it stays there. Returns what all were allowed, for `restore`.
+    The main thread is not bound: those that it starts would be so too. With nobody else on its core it stays there.
+    Returns what all were allowed, for `restore`.
     """
     masks, own = allowed(pid), _last_core(pid)
     for place, (thread, mask) in enumerate(sorted(masks.items())):
@@ -29,10 +30,13 @@ def spread(pid: int) -> Masks:
     return masks | {0: mine}
 
 
-def restore(masks: Masks) -> None:
-    """Let each thread run where it was allowed to."""
+def restore(pid: int, masks: Masks) -> None:
+    """Let each thread run where it was allowed to; one that a bound thread started meanwhile, where the main may."""
     for thread, mask in masks.items():
         _bind(thread, mask)
+    for thread, mask in allowed(pid).items():
+        if thread not in masks and len(mask) == 1 and pid in masks:
+            _bind(thread, masks[pid])
 
 
 def allowed(pid: int) -> Masks:

@@ -27,6 +27,8 @@ FORGED = (
 )
 SETTLE_S = 0.003
 """Idle OpenMP threads of the other worker spin about so long before they sleep."""
+FLUSH_BYTES = 32 << 20
+"""What caches hold (`cpu`). A submission stood still while inputs were drawn, a baseline a moment ago did something."""
 
 
 class Timer:
@@ -51,6 +53,7 @@ class Timer:
         self._nothing: list[int] = []
         self._values = ""
         self._order = random.Random(secrets.randbits(128))
+        self._flush = bytearray(0 if self._on_gpu else FLUSH_BYTES)
 
     def measure(self, sides: list[str], headline: str, effort: Effort) -> Measured:
         """Run rounds until the effort is spent or the interval is narrow.
@@ -195,6 +198,7 @@ class Timer:
             self._stop_reference(self._workers.turns)
         if not self._on_gpu:
             time.sleep(SETTLE_S)
+            self._flush[:] = bytes(len(self._flush))  # both sides begin with cold caches
         answer, wall = self._workers.go({"spin_us": self._spin_us}, submission=submission, calls=calls)
         if submission:
             self._workers.look(answer)

@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from cuda_agent_judge import cores
@@ -34,7 +35,6 @@ class Turns:
         """What the last sweep found, the candidate worker first."""
         self._scheduled = scheduling(reference)
         self._reference_stopped = False
-        self._masks: cores.Masks = {}
 
     def stop_candidate(self) -> None:
         """Stop the candidate worker and what is known to come from it, and see that the worker stands still."""
@@ -59,17 +59,24 @@ class Turns:
             self._stopped += new
         self._known = found
 
-    def place(self, *, submission: bool) -> None:
-        """Where a worker stands still, have its threads wake on different cores."""
-        if self._stopped if submission else self._reference_stopped:
-            self._masks = cores.spread(self._candidate if submission else self._reference)
+    @contextlib.contextmanager
+    def placed(self, *, submission: bool) -> Iterator[None]:
+        """Where a worker stands still, have a core for each of its threads in the call that it is woken for."""
+        pid = self._candidate if submission else self._reference
+        if not (self._stopped if submission else self._reference_stopped):
+            yield
+            return
+        masks = cores.spread(pid)
+        try:
+            yield
+        finally:
+            cores.restore(pid, masks)
 
     def wake_submission(self) -> None:
         """Let all of them run again."""
         stopped, self._stopped = self._stopped, []
         for pid in stopped:
             _send(pid, signal.SIGCONT)
-        self._unbind()
 
     def stop_reference(self) -> None:
         """Stop the reference worker.
@@ -86,12 +93,6 @@ class Turns:
         """Let it run again."""
         _send(self._reference, signal.SIGCONT)
         self._reference_stopped = False
-        self._unbind()
-
-    def _unbind(self) -> None:
-        """Once they are awake and each has its place."""
-        masks, self._masks = self._masks, {}
-        cores.restore(masks)
 
     def waited_ns(self, *, submission: bool) -> dict[str, int]:
         """How long each of a worker's threads has stood in line for a core; nothing where that is not counted."""

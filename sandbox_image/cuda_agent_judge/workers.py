@@ -123,8 +123,6 @@ class Workers:
     def go(self, body: dict[str, Any], *, submission: bool, calls: int = 1) -> tuple[dict[str, Any], int]:
         """Order calls of one side, which may stand still until then; returns its answer and the wall time in ns."""
         began = 0
-        if self.turns is not None:
-            self.turns.place(submission=submission)
 
         def sent() -> None:
             nonlocal began
@@ -138,8 +136,9 @@ class Workers:
             if submission
             else self.ask_reference
         )
-        answer = ask(kind, body, sent)
-        return answer, time.monotonic_ns() - began
+        with contextlib.nullcontext() if self.turns is None else self.turns.placed(submission=submission):
+            answer = ask(kind, body, sent)
+            return answer, time.monotonic_ns() - began
 
     def look(self, answer: dict[str, Any]) -> None:
         """Have the reference worker read some of the output in place, while the submission stands still."""

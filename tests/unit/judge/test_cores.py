@@ -79,7 +79,7 @@ def test_the_main_threads_core_is_left_to_it_and_the_others_share_the_rest(sleep
 def test_all_may_run_where_they_might_before(sleeper: Sleeper) -> None:
     sleeper.stop()
     before = cores.spread(sleeper.pid)
-    cores.restore(before)
+    cores.restore(sleeper.pid, before)
     assert cores.allowed(sleeper.pid) | {0: os.sched_getaffinity(0)} == before
 
 
@@ -96,35 +96,43 @@ def test_threads_that_bound_themselves_stay_so() -> None:
 
 
 @pytest.mark.parametrize("submission", [True, False])
-def test_who_is_woken_is_bound_no_longer(sleeper: Sleeper, submission: bool) -> None:
+def test_who_is_woken_for_a_call_is_bound_until_it_has_ended(sleeper: Sleeper, submission: bool) -> None:
     other = Sleeper(set())
     try:
         turns = Turns(*((other.pid, sleeper.pid) if submission else (sleeper.pid, other.pid)))
         (turns.stop_candidate if submission else turns.stop_reference)()
         before = cores.allowed(sleeper.pid)
-        turns.place(submission=submission)
-        assert (cores.allowed(sleeper.pid) != before) == (len(MINE) > 1)
-        (turns.wake_submission if submission else turns.wake_reference)()
+        with turns.placed(submission=submission):
+            (turns.wake_submission if submission else turns.wake_reference)()
+            assert state_of(sleeper.pid) != b"T"
+            assert (cores.allowed(sleeper.pid) != before) == (len(MINE) > 1)
         assert cores.allowed(sleeper.pid) == before
         assert os.sched_getaffinity(0) == MINE
-        assert state_of(sleeper.pid) != b"T"
     finally:
         other.end()
+
+
+def test_what_a_bound_thread_started_is_bound_no_longer(sleeper: Sleeper) -> None:
+    before = cores.allowed(sleeper.pid)
+    started = max(before)
+    os.sched_setaffinity(started, {min(MINE)})
+    cores.restore(sleeper.pid, {thread: mask for thread, mask in before.items() if thread != started})
+    assert cores.allowed(sleeper.pid) == before
 
 
 def test_a_process_that_is_gone_has_no_threads(sleeper: Sleeper) -> None:
     sleeper.end()
     masks = cores.spread(sleeper.pid)
     assert masks == {0: MINE}
-    cores.restore({sleeper.pid: MINE})
+    cores.restore(sleeper.pid, masks)
 
 
 def test_who_does_not_stand_still_is_not_bound(sleeper: Sleeper) -> None:
     turns = Turns(sleeper.pid, sleeper.pid)
     before = cores.allowed(sleeper.pid)
     for submission in (True, False):
-        turns.place(submission=submission)
-        assert cores.allowed(sleeper.pid) == before
+        with turns.placed(submission=submission):
+            assert cores.allowed(sleeper.pid) == before
 
 
 def test_threads_that_a_timed_call_starts_may_use_every_core(judge: Judge) -> None:
