@@ -175,7 +175,7 @@ def test_every_call_was_answered_once_and_the_failed_build_was_an_answer(outcome
 
 def test_what_is_left_is_the_run_and_nothing_half_done(outcome: Outcome) -> None:
     names = sorted(path.name for path in outcome.folder.iterdir())
-    assert names == ["best", "operator", "run.json", "snapshots", "trajectory.jsonl", "workspace"]
+    assert names == ["best", "operator", "run.json", "snapshots", "state", "trajectory.jsonl", "workspace"]
     assert json.loads((outcome.folder / "run.json").read_text())["status"] == "done"
     assert (outcome.folder / "best" / "model_new.py").read_text() == MODEL_NEW.replace("NAME", "rows_a_b")
     assert len(list((outcome.folder / "best" / "kernels").iterdir())) == 2

@@ -86,7 +86,7 @@ class BatchDir:
     def _is_something_else(self) -> bool:
         if not os.path.lexists(self.path):
             return False
-        return not os.path.isdir(self.path) or (not os.path.exists(self.attempts) and any(os.scandir(self.path)))
+        return not os.path.isdir(self.path) or (not os.path.exists(self.attempts) and os.listdir(self.path) != [])
 
     def save(self, document: Mapping[str, Any]) -> None:
         """Replace batch.json.
