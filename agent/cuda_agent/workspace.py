@@ -107,14 +107,18 @@ class Workspace:
         return self._put_back(self._read(), self._snapshots.find(snapshot))
 
     def restore_shell(self, snapshot: str) -> None:
-        """Put back the shell's state alone, directory and variables, where there is none any more.
+        """Put back the shell's state alone, directory and variables, where there is none or it names former paths.
 
         Raises:
             Damaged, WorkspaceError, SandboxLost: as `restore`.
         """
-        kept = self._snapshots.find(snapshot).get(SHELL_STATE)
-        if SHELL_STATE not in self._read() and kept is not None and kept.kind == "file":
-            self._sandbox.write(self._state[SHELL_STATE], self._moved(self._snapshots.load(kept.content)))
+        there = self._read().get(SHELL_STATE)
+        kept = there or self._snapshots.find(snapshot).get(SHELL_STATE)
+        if kept is None or kept.kind != "file":
+            return
+        data = self._snapshots.load(kept.content)
+        if there is None or self._moved(data) != data:
+            self._sandbox.write(self._state[SHELL_STATE], self._moved(data))
 
     def _read(self) -> dict[str, Entry]:
         bounds, (state,) = self._bounds, self._state.items()

@@ -43,13 +43,22 @@ def _refuse(pids: Mapping[str, int], devices: str) -> None:
 
 
 def _has_open(pid: int, devices: str) -> bool:
-    folder = f"/proc/{pid}/fd"
+    """Whether a thread of it has a device open or mapped: each can have its own descriptors, and outlive the first."""
     try:
-        return any(_target(f"{folder}/{name}").startswith(devices) for name in os.listdir(folder))
+        return any(_holds(Path(f"/proc/{pid}/task/{name}"), devices) for name in os.listdir(f"/proc/{pid}/task"))
     except (FileNotFoundError, ProcessLookupError):
         return False
     except PermissionError:  # it has closed itself to the judge, or is just ending
         return is_running(pid) and _may_look(pid)
+
+
+def _holds(thread: Path, devices: str) -> bool:
+    try:
+        if any(_target(f"{thread}/fd/{name}").startswith(devices) for name in os.listdir(thread / "fd")):
+            return True
+        return f" {devices}".encode() in (thread / "maps").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # this thread has ended; the others need not have
+        return False
 
 
 def _may_look(pid: int) -> bool:
@@ -63,7 +72,7 @@ def _may_look(pid: int) -> bool:
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").split("\n")  # a name can hold any byte
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 

@@ -20,9 +20,9 @@ def spread(pid: int) -> Masks:
     Returns what all were allowed, for `restore`.
     """
     masks, own = allowed(pid), _last_core(pid)
-    for place, (thread, mask) in enumerate(sorted(masks.items())):
-        others = sorted(mask - {own})
-        if thread != pid and others:
+    beside = sorted(thread for thread in masks if thread != pid)
+    for place, thread in enumerate(beside):
+        if others := sorted(masks[thread] - {own}):
             _bind(thread, {others[place % len(others)]})
     mine = os.sched_getaffinity(0)
     if mine - {own}:

@@ -30,7 +30,11 @@ def asked_aside(environ: Mapping[str, str]) -> str:
     if _WHOLE.fullmatch(named):
         return named
     command = [sys.executable, "-I", "-S", __file__]
-    return subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False).stdout.strip()
+    try:
+        done = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 def named(value: object) -> str:

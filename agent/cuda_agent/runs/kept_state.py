@@ -45,6 +45,7 @@ def copy_outputs(state: Path, into: Path) -> None:
     Raises:
         OSError: there was no room.
     """
+    into.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder, suffix in _OUTPUTS.items():
         with _listed(state / folder) as (place, names):
             for name in (one for one in names if one.endswith(suffix)):

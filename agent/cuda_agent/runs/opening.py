@@ -44,12 +44,14 @@ class Opening:
         self._beginning = beginning
         self._sandbox = sandbox
         self._past = past = beginning.past if beginning.past and beginning.past.briefed else None
-        former = past.workspaces if past else ()
+        former, states = (past.workspaces, past.state_dirs) if past else ((), ())
         self.workspace = Workspace(
             sandbox,
             snapshots,
             python=beginning.place.python,
-            moved=lambda data: shell_state_moved(data, former, sandbox.workspace),
+            moved=lambda data: shell_state_moved(
+                shell_state_moved(data, former, sandbox.workspace), states, sandbox.state_dir
+            ),
         )
         self._lost: tuple[str, ...] = ()
         self._rebuilt = False

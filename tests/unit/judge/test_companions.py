@@ -11,7 +11,7 @@ from judging import HOME, Judge
 from suite.devices import helped
 
 PROGRAM = """
-import ctypes, json, os, sys, time
+import ctypes, json, mmap, os, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from cuda_agent_judge import companions, processes, protocol
 from cuda_agent_judge.workers import Refused
@@ -74,11 +74,49 @@ def has_its_own():
     os.open(f"{folder}/nvidia0", os.O_RDONLY | os.O_CREAT)
     mark("ready")
 def has_one_later():
+    def later():
+        held = os.open(f"{folder}/nvidia1", os.O_RDONLY | os.O_CREAT)
+        mark("opened")
+        time.sleep(600)
     mark("ready")
     wait_for("begun")
-    child(lambda: opens("nvidia1"))
-    wait_for("nvidia1")
-    mark("opened")
+    child(later)
+def has_one_that_only_maps_it():
+    def maps():
+        held = os.open(f"{folder}/nvidia1", os.O_RDWR | os.O_CREAT)
+        os.write(held, b"queue")
+        kept = mmap.mmap(held, 5)
+        os.close(held)
+        mark("ready")
+        time.sleep(600)
+    child(maps)
+def has_one_whose_first_thread_ended():
+    def held():
+        os.open(f"{folder}/nvidia1", os.O_RDONLY | os.O_CREAT)
+        mark("held")
+        time.sleep(600)
+    def threads():
+        threading.Thread(target=held).start()
+        wait_for("held")
+        ctypes.CDLL(None).syscall(93 if os.uname().machine == "aarch64" else 60, 0)  # exit: of this thread
+    pid = os.fork()
+    if not pid: threads()
+    while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.005)
+    mark("ready")
+def has_one_whose_thread_has_its_own():
+    def own():
+        assert ctypes.CDLL(None).unshare(0x400) == 0  # CLONE_FILES
+        opens("nvidia1")
+    def threads():
+        threading.Thread(target=own).start()
+        time.sleep(600)
+    child(threads)
+def has_one_with_an_odd_name():
+    def leaves():
+        ctypes.CDLL(None).prctl(15, b"\\xff\\x0c", 0, 0, 0)
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        opens("nvidia1")
+    child(leaves)
 
 def candidate(channel):
     {submission}()
@@ -118,6 +156,10 @@ def timed(tmp_path: Path, submission: str, gpu: str = "GPU-1") -> tuple[str, boo
         ("has_a_gpu", "tampering", False),
         ("has_an_orphan", "tampering", False),
         ("has_a_hidden_one", "tampering", False),
+        ("has_one_with_an_odd_name", "tampering", False),
+        ("has_one_that_only_maps_it", "tampering", False),
+        ("has_one_whose_first_thread_ended", "tampering", False),
+        ("has_one_whose_thread_has_its_own", "tampering", False),
         ("has_one_later", "tampering", True),
         ("has_a_file", "timed", True),
         ("has_one_that_ended", "timed", True),

@@ -34,7 +34,11 @@ SCRIPT = [
         call("Bash", "b4", command="echo unanswered"),
     ),
     calls(
-        call("Bash", "b5", command='echo "MARK is $MARK"; cat two ../state/jobs/*.log; jobs; tail -n1 ../state/out*/*')
+        call(
+            "Bash",
+            "b5",
+            command='echo "MARK is $MARK"; cat two ../state/jobs/*.log; jobs; tail -n1 ../state/out*/*; pwd',
+        )
     ),
     Reply(text="", gave_up="seen enough"),
 ]

@@ -61,9 +61,17 @@ def test_what_was_printed_is_read_and_what_is_said_once_is_said_once(run: Path, 
     assert Path(log[1]).read_text() == "half done\n"
     answers = {one.tool_call_id: one.content for one in known(run) if one.role == "tool"}
     assert answers["b4"].startswith("Interrupted, state unknown")
-    # The shell's variable, a file, the log, no job, the end of a long output: b5 sees all that.
-    assert answers["b5"] == "MARK is 7\ntwo\nhalf done\n9000"
+    # The shell's variable, a file, the log, no job, the end of a long output, where it stands: b5 sees all that.
+    assert answers["b5"] == f"MARK is 7\ntwo\nhalf done\n9000\n{run / 'workspace'}"
     assert not list(run.parent.glob(f"{PREFIX}*"))
+
+
+def test_a_copy_of_a_run_works_in_its_own_workspace(run: Path) -> None:
+    other = shutil.copytree(run, run.with_name("a copy"), symlinks=True)
+    assert process(other, "none") == 0
+    [answer] = [one.content for one in known(other) if one.tool_call_id == "b5"]
+    assert answer.splitlines()[0] == "MARK is 7"
+    assert answer.splitlines()[-1] == str(other / "workspace")
 
 
 @pytest.mark.parametrize("points", [["sandbox"], ["message"], ["told"]], ids="-".join)
