@@ -88,7 +88,7 @@ class Load:
         (begin, flop, copied), (end, more_flop, more_copied) = mine[0], mine[-1]
         seconds = end - begin
         return {
-            "tflop_s": round((more_flop - flop) / seconds / 1e12, 3),
+            "tflop_s": round((more_flop - flop) / seconds / 1e12, 6),
             "gb_s": round((more_copied - copied) / seconds / 1e9, 3),
         }
 

@@ -39,7 +39,7 @@ class Short:
 @pytest.mark.parametrize("name", ROOM)
 def test_memory_that_runs_out_is_said_of_the_machine_and_the_worker_goes_on(name: str) -> None:
     mine, its = pair(b"n" * NONCE_BYTES)
-    worker = threading.Thread(target=answer_judge, args=(cast(Reference, Short(ROOM[name])), its))
+    worker = threading.Thread(target=answer_judge, args=(cast(Reference, Short(ROOM[name])), its), daemon=True)
     worker.start()
     answers = []
     for _ in range(2):

@@ -58,6 +58,7 @@ def started(tmp_path: Path, *judge: str, only: str = "softmax", repeats: int = 1
     line += [str(tmp_path / "notes"), *judge, "--", "--target", "cpu", "--only", only, "--repeats", str(repeats)]
     environ = {**os.environ, "CUDA_AGENT_PYTHON": str(find_python(host=os.environ).path)}
     environ["PYTHONPATH"] = ":".join(str(ROOT / name) for name in ("agent", "tools", "sandbox_image", "."))
+    environ["TMPDIR"] = str(tmp_path)  # one that is killed leaves its folder
     process = subprocess.Popen(
         [*line, "--append", str(tmp_path / "lines")], cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True
     )

@@ -52,12 +52,12 @@ class Warm:
     """Keeps the warm process and the sessions; a context manager."""
 
     def __init__(self, root: Path, target: Target, shared: Path | None = None) -> None:
-        """Several at work at once have a folder `shared`, for the judge's locks and for what they build."""
+        """Several at work at once have a folder `shared`, for the judge's locks."""
         self._root = root
         self._target = target
         locks = os.environ.get(LOCKS) or (str(shared / "locks") if shared is not None else "")
         self._locks = {"locks": locks} if locks else {}
-        self._bench = Bench(root, builds=(shared or root) / "builds")
+        self._bench = Bench(root, builds=root / "builds")
         command = [sys.executable, "-I", "-B", str(TESTS / "forking.py"), target, str(HOME), str(TESTS)]
         # Cheats write to where temporary files go: not to the tester's own. Other users' workers have to get there.
         self._temporary = tempfile.TemporaryDirectory(prefix="suite-", ignore_cleanup_errors=True)
