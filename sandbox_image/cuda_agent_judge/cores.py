@@ -7,7 +7,8 @@ ms for each other, longer than many a call takes, and which side that befalls is
 
 import contextlib
 import os
-from pathlib import Path
+
+from cuda_agent_judge.process_tree import fields_of, threads_of
 
 Masks = dict[int, set[int]]
 """On which cores each thread may run; 0 is the caller."""
@@ -42,17 +43,16 @@ def restore(pid: int, masks: Masks) -> None:
 def allowed(pid: int) -> Masks:
     """Where each thread of a process may run; nothing for threads that are gone or not to be asked."""
     masks: Masks = {}
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError):
-                masks[int(name)] = os.sched_getaffinity(int(name))
+    for thread in threads_of(pid):
+        with contextlib.suppress(OSError):
+            masks[thread] = os.sched_getaffinity(thread)
     return masks
 
 
 def _last_core(pid: int) -> int:
     """The core on which the main thread ran last; -1 where that is not told."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[36])
+        return int(fields_of(pid)[36])
     return -1
 
 

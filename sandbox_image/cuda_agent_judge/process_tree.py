@@ -30,9 +30,26 @@ def end_process(pid: int, limit_s: float) -> None:
 def state_of(pid: int) -> bytes:
     """The letter by which the kernel says what a process does (R, S, T, Z, ...); none where there is no process."""
     try:
-        return Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()[0]
+        return fields_of(pid)[0]
     except (OSError, IndexError):
         return b""
+
+
+def fields_of(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state on: field 3 of proc(5)'s `stat` is the first.
+
+    Raises:
+        OSError: there is no process.
+    """
+    return Path("/proc", str(pid), "stat").read_bytes().rpartition(b")")[2].split()
+
+
+def threads_of(pid: int) -> list[int]:
+    """The threads of a process; none where there is no process."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
 
 
 def kill_descendants(limit_s: float = 10.0, spared: frozenset[int] = frozenset()) -> None:

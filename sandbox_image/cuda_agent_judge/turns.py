@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuda_agent_judge import cores
-from cuda_agent_judge.process_tree import descendants, state_of
+from cuda_agent_judge.process_tree import descendants, state_of, threads_of
 
 _SWEEPS = 50
 """A submission that forks faster than so many sweeps find its processes is left to the judge's clock."""
@@ -98,10 +98,9 @@ class Turns:
         """How long each of a worker's threads has stood in line for a core; nothing where that is not counted."""
         pid = self._candidate if submission else self._reference
         found = {}
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/task"):
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    found[name] = int(Path("/proc", str(pid), "task", name, "schedstat").read_bytes().split()[1])
+        for thread in threads_of(pid):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[f"{thread}"] = int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes().split()[1])
         return found
 
 
@@ -117,10 +116,8 @@ def _runs(pid: int) -> bool:
 def scheduling(pid: int) -> set[tuple[int, int, frozenset[int]]]:
     """Policy, priority and cores of every thread."""
     found = set()
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError):
-                thread = int(name)
-                how = os.sched_getscheduler(thread), os.getpriority(os.PRIO_PROCESS, thread)
-                found.add((*how, frozenset(os.sched_getaffinity(thread))))
+    for thread in threads_of(pid):
+        with contextlib.suppress(OSError):
+            how = os.sched_getscheduler(thread), os.getpriority(os.PRIO_PROCESS, thread)
+            found.add((*how, frozenset(os.sched_getaffinity(thread))))
     return found
